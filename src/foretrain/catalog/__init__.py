@@ -1,0 +1,1 @@
+"""The catalogue: machines, models, stacks, prices, with a passport beside every number."""

@@ -1,0 +1,1 @@
+"""Numbers, units, sums that remember their parts, verdicts and errors."""

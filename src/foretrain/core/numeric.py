@@ -1,0 +1,103 @@
+"""The one number type of every formula: a float, or a float64 array over candidate plans.
+
+A formula is written once, in broadcasting arithmetic, and serves both. The few operations
+that Python's operators do not cover are here, so that no formula ever branches on a number.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Num: TypeAlias = "float | Array"
+
+
+def _plain(a: Any, b: Any) -> bool:
+    """True when both operands are Python scalars, for which the builtins are ten times faster."""
+    return isinstance(a, (int, float)) and isinstance(b, (int, float))
+
+
+def maximum(a: Num, b: Num) -> Num:
+    """Elementwise maximum.
+
+    >>> maximum(2.0, 3.0)
+    3.0
+    """
+    return max(a, b) if _plain(a, b) else np.maximum(a, b)
+
+
+def minimum(a: Num, b: Num) -> Num:
+    """Elementwise minimum.
+
+    >>> minimum(2.0, 3.0)
+    2.0
+    """
+    return min(a, b) if _plain(a, b) else np.minimum(a, b)
+
+
+def clip(x: Num, low: Num, high: Num) -> Num:
+    """``x`` limited to ``[low, high]``.
+
+    >>> clip(9.0, 1.0, 8.0)
+    8.0
+    """
+    return minimum(maximum(x, low), high)
+
+
+def ceil_div(a: Num, b: Num) -> Num:
+    """The smallest whole number not below ``a / b``; both must be exact whole numbers.
+
+    >>> ceil_div(126.0, 16.0)
+    8.0
+    """
+    return -((-a) // b)
+
+
+def floor_div(a: Num, b: Num) -> Num:
+    """The largest whole number not above ``a / b``; both must be exact whole numbers.
+
+    >>> floor_div(126.0, 16.0)
+    7.0
+    """
+    return a // b
+
+
+def log2(x: Num) -> Num:
+    """Binary logarithm.
+
+    >>> float(log2(8.0))
+    3.0
+    """
+    return np.log2(x)
+
+
+def sqrt(x: Num) -> Num:
+    """Square root.
+
+    >>> float(sqrt(9.0))
+    3.0
+    """
+    return np.sqrt(x)
+
+
+def positive(x: Num) -> Num:
+    """1.0 where ``x`` is above zero, else 0.0: lets a term vanish without a branch.
+
+    >>> positive(0.0), positive(3.0)
+    (0.0, 1.0)
+    """
+    return 1.0 * (x > 0)
+
+
+def stack(values: list[Num]) -> Array:
+    """Scalars and arrays of one candidate axis stacked along a new first axis.
+
+    >>> stack([1.0, 2.0]).shape
+    (2,)
+    """
+    if all(isinstance(v, (int, float)) for v in values):
+        return np.array(values, dtype=np.float64)
+    return np.stack(np.broadcast_arrays(*values)).astype(np.float64, copy=False)

@@ -1,0 +1,1 @@
+"""Dollars: rented or owned."""

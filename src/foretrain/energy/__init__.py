@@ -1,0 +1,1 @@
+"""Joules at the meter: chips, host, network, conversion losses, facility."""

@@ -1,0 +1,1 @@
+"""Foreign file formats, one file each."""

@@ -1,0 +1,1 @@
+"""How pipeline stages interleave and what overlaps."""

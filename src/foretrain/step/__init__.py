@@ -1,0 +1,1 @@
+"""What a step says about the plan: does memory fit, and how well is the machine used."""

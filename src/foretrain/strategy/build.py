@@ -1,0 +1,34 @@
+"""The build: words that say which kernels and features the training software has."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from foretrain.core.record import record
+
+
+@record
+class Build:
+    """``attention_kernel``: which fused attention is used when ``flash_attention`` is on.
+
+    ``fused_softmax``: scale, mask and softmax in one kernel when attention is not fused. ``fused_norm``: one kernel per
+    norm and direction. ``fused_bias_dropout``: bias, dropout and residual in one kernel. ``fused_activation``: bias and activation (or
+    gate) in one kernel. ``fused_cross_entropy``: loss without extra fp32 copies of the logits. ``fused_optimizer``: one pass over the
+    optimizer states. ``fused_wgrad_accumulation``: the weight-gradient GEMM adds into the gradient buffer itself.
+    ``scatter_gather_p2p``: pipeline tensors are cut over the tensor-parallel ranks before they cross servers.
+    ``strict_interleaving``: the interleaved schedule needs a number of microbatches that is a multiple of pp (Megatron);
+    otherwise any multiple of max(1, m // pp) rounds (PyTorch). ``graph_capture``: kernels are replayed from a captured graph, so the
+    host does not launch them one by one.
+    """
+
+    attention_kernel: Literal["flash1", "flash2", "flash3", "cudnn"] = "flash2"
+    fused_softmax: bool = True
+    fused_norm: bool = True
+    fused_bias_dropout: bool = True
+    fused_activation: bool = True
+    fused_cross_entropy: bool = True
+    fused_optimizer: bool = True
+    fused_wgrad_accumulation: bool = True
+    scatter_gather_p2p: bool = False
+    strict_interleaving: bool = True
+    graph_capture: bool = False

@@ -1,0 +1,58 @@
+"""The parallel plan."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from foretrain.core.numeric import Num
+from foretrain.core.record import record
+from foretrain.core.units import Quantity
+from foretrain.strategy.build import Build
+
+Degree = Annotated[Num, Quantity(integer=True, ge=1, le=1e7)]
+Word = Annotated[int, Quantity(integer=True, ge=1, le=1e5)]
+Recompute = Literal["none", "selective", "full"]
+Schedule = Literal["gpipe", "1f1b", "interleaved"]
+
+
+@record
+class Strategy:
+    """Degrees of parallelism and the choices that go with them.
+
+    Numbers (float or array over candidates): ``tp``, ``dp``, ``cp``, ``ep``, ``etp``, ``microbatch_size``
+    (sequences), ``num_microbatches`` (per data-parallel rank and step).
+    Words (one value per call): ``pp``, ``vpp`` and everything else.
+
+    ``zero`` is the ZeRO stage over the data-parallel group: 1 shards optimizer states (Megatron's distributed
+    optimizer), 2 also gradients, 3 also weights (FSDP). ``stage_layers`` gives the layers of each of the
+    ``pp`` stages; empty lets ``strategy.layout`` choose. ``mesh`` lists the axes from the innermost
+    (neighbouring chips) to the outermost.
+    """
+
+    tp: Degree = 1
+    pp: Word = 1
+    vpp: Word = 1
+    dp: Degree = 1
+    cp: Degree = 1
+    ep: Degree = 1
+    etp: Degree = 1
+    microbatch_size: Degree = 1
+    num_microbatches: Degree = 1
+    sequence_parallel: bool = False
+    zero: Annotated[int, Quantity(integer=True, ge=0, le=3)] = 0
+    recompute: Recompute = "none"
+    schedule: Schedule = "1f1b"
+    flash_attention: bool = True
+    kv_replication: bool = False
+    overlap_grad_reduce: bool = True
+    overlap_param_gather: bool = True
+    overlap_p2p: bool = True
+    overlap_tp: bool = False
+    stage_layers: tuple[Word, ...] = ()
+    build: Build = Build()
+    mesh: tuple[Literal["tp", "cp", "dp", "pp"], ...] = ("tp", "cp", "dp", "pp")
+
+    @property
+    def world_size(self) -> Num:
+        """Chips the plan occupies: tp x pp x dp x cp."""
+        return self.tp * self.pp * self.dp * self.cp

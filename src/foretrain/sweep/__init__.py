@@ -1,0 +1,1 @@
+"""Many plans at once."""

@@ -1,0 +1,40 @@
+"""The fabric: tiers of links from the inside (NVLink) to the outside (the cluster network)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from foretrain.core.numeric import Num
+from foretrain.core.record import record
+from foretrain.core.units import Quantity
+from foretrain.system.chip import Fraction
+
+
+@record
+class Tier:
+    """``size`` chips are inside one unit of this tier; the outermost tier's size bounds the cluster.
+
+    ``byte_per_s`` is the wire rate per chip and per direction; ``efficiency`` the share of it that large collectives
+    reach; ``hop_s`` one step of a ring or tree with a large-message protocol, ``small_hop_s`` with a low-latency one, which moves
+    data at ``small_efficiency`` of the wire; ``collective_s`` the fixed cost of starting one collective.
+    """
+
+    name: str
+    size: Annotated[Num, Quantity(integer=True, ge=1)]
+    byte_per_s: Annotated[Num, Quantity("B/s", gt=0)]
+    efficiency: Fraction
+    hop_s: Annotated[Num, Quantity("s", ge=0)]
+    small_hop_s: Annotated[Num, Quantity("s", ge=0)]
+    small_efficiency: Fraction
+    collective_s: Annotated[Num, Quantity("s", ge=0)]
+
+
+@record
+class Fabric:
+    """``tiers`` from inside to outside. ``switch_w`` and ``switch_usd`` are the outer network's share per chip."""
+
+    name: str
+    topology: Literal["rail-optimised fat tree", "fat tree"]
+    tiers: tuple[Tier, ...]
+    switch_w: Annotated[Num, Quantity("W", ge=0)]
+    switch_usd: Annotated[Num, Quantity("USD", ge=0)]

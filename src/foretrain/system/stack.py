@@ -1,0 +1,25 @@
+"""The software stack: the numbers of one framework version."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from foretrain.core.numeric import Num
+from foretrain.core.record import record
+from foretrain.core.units import Quantity
+
+
+@record
+class Stack:
+    """What a software version costs, next to the chip's own numbers. (Which kernels it has is ``strategy.build``.)
+
+    ``host_kernel_s``: time the host needs to launch one
+    kernel, so that a block of n kernels never takes less than n times this. ``context_byte``: device memory outside the
+    framework's allocator; ``communicator_byte``: more of it per communicator; ``fragmentation``: reserved over allocated, minus one."""
+
+    name: str
+    host_kernel_s: Annotated[Num, Quantity("s", ge=0)]
+    host_collective_s: Annotated[Num, Quantity("s", ge=0)]
+    context_byte: Annotated[Num, Quantity("B", ge=0)]
+    communicator_byte: Annotated[Num, Quantity("B", ge=0)]
+    fragmentation: Annotated[Num, Quantity(ge=0, le=1)]

@@ -1,0 +1,1 @@
+"""What is trained: the model, the recipe, the number formats, and counting their parameters and FLOP."""

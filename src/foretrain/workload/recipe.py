@@ -1,0 +1,36 @@
+"""The recipe: how the model is trained, independent of hardware and of how the work is cut."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from foretrain.core.numeric import Num
+from foretrain.core.record import record
+from foretrain.core.units import Quantity
+from foretrain.workload.model import Model
+from foretrain.workload.precision import Precision
+
+
+@record
+class Recipe:
+    """``seq_len`` tokens per sequence, ``global_batch_size`` sequences per optimizer step, ``tokens`` of the whole run.
+
+    ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``palm``,
+    ``megatron`` or ``6n``.
+    """
+
+    seq_len: Annotated[Num, Quantity(integer=True, ge=1, le=1e8)]
+    global_batch_size: Annotated[Num, Quantity(integer=True, ge=1, le=1e9)]
+    tokens: Annotated[Num, Quantity(gt=0, le=1e18)]
+    precision: Precision = Precision()
+    optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
+    dropout: bool = False
+    flop_convention: Literal["causal", "palm", "megatron", "6n"] = "causal"
+
+
+@record
+class Workload:
+    """A model and its recipe."""
+
+    model: Model
+    recipe: Recipe
