@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
-Num: TypeAlias = "float | Array"
+Num: TypeAlias = float | Array
 
 
 def _plain(a: Any, b: Any) -> bool:
