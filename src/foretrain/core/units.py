@@ -88,7 +88,7 @@ def parse(value: object, unit: str) -> float:
 
     >>> parse("400 Gbit/s", "B/s")
     50000000000.0
-    >>> parse("0.08 USD/kWh", "USD/J") * 3.6e6
+    >>> round(parse("0.08 USD/kWh", "USD/J") * 3.6e6, 12)
     0.08
     """
     example = EXAMPLE.get(unit, f"a value in {unit}")

@@ -53,9 +53,8 @@ class Block:
 class StageKind:
     """``count`` pipeline stages, the first of them at index ``first``, each running every block ``repeats`` times.
 
-    ``params`` are parameters held by one rank; ``activation_byte`` what one microbatch leaves for the backward pass on
-    one rank, over all model chunks of the stage; ``in_flight`` how many such microbatches are held at the peak;
-    ``working_byte`` the transient memory of the heaviest block.
+    ``params`` are parameters held by one rank before any ZeRO sharding; ``memory_byte`` what the rank holds at the peak, by cause
+    (``program.memory``).
     """
 
     name: str
@@ -63,7 +62,7 @@ class StageKind:
     count: int
     repeats: tuple[tuple[int, int], ...]
     params: Num
-    memory: Mapping[str, Num]
+    memory_byte: Mapping[str, Num]
 
 
 @record
@@ -71,8 +70,8 @@ class Program:
     """The work of one optimizer step.
 
     ``once`` are ops done once per step and rank (optimizer, gradient norm), ``step_collectives`` collectives done once per step
-    (gradients, parameters, tied embeddings). ``send`` is one pipeline transfer between neighbouring stages for one
-    microbatch and model chunk. ``model_flop``: model FLOP of the whole step, over all ranks, in the recipe's convention; ``recompute_flop``:
+    (gradients, parameters, tied embeddings). ``transfers`` are the collectives of one pipeline
+    transfer between neighbouring stages, for one microbatch and model chunk. ``model_flop``: model FLOP of the whole step, over all ranks, in the recipe's convention; ``recompute_flop``:
     FLOP that are executed again, same convention.
     """
 
@@ -80,11 +79,12 @@ class Program:
     stages: tuple[StageKind, ...]
     once: Ops
     step_collectives: tuple[Collective, ...]
-    send: Collective
+    transfers: tuple[Collective, ...]
     num_microbatches: Num
     pp: int
     vpp: int
-    schedule: str
+    overlap_p2p: bool
+    graph_capture: bool
     world_size: Num
     tokens_per_step: Num
     num_parameters: Num
@@ -92,5 +92,7 @@ class Program:
     model_flop: Num
     recompute_flop: Num
     checkpoint_byte: Num
+    num_communicators: Num
+    peak_moment: str
     math_dtype: str
     flop_convention: str

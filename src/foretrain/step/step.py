@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from foretrain.compute.protocol import ComputeModel
 from foretrain.core.numeric import Num
 from foretrain.core.record import record
+from foretrain.network.protocol import CollectiveModel
+from foretrain.program.program import Collective, Program
+from foretrain.schedule.overlap import block_time
+from foretrain.schedule.protocol import ScheduleModel, Times
+from foretrain.step.fits import fit_memory
+from foretrain.step.memory import Memory
+from foretrain.system.chip import Chip
+from foretrain.system.cluster import Cluster
+from foretrain.system.fabric import Fabric
+from foretrain.system.stack import Stack
 from foretrain.timeline.steptime import StepTime
 
 
 @record
-class Memory:
-    """Memory of the worst rank. ``parts_byte`` sum to ``peak_byte`` (allocated by the framework at ``peak_moment``).
-
-    ``reserved_byte`` adds the allocator's fragmentation, ``device_byte`` context and communicators too; it is compared with
-    ``capacity_byte``. ``stages`` has one row per stage kind: name, peak_byte, params.
-    """
-
-    peak_byte: Num
-    reserved_byte: Num
-    device_byte: Num
-    capacity_byte: Num
-    worst_stage: Num
-    peak_moment: str
-    parts_byte: Mapping[str, Num]
-    stages: Mapping[str, Num]
-    stage_params: Mapping[str, Num]
-
-
-@record
 class Step:
-    """``mfu``: model FLOP over dense peak; ``hfu``: executed FLOP over dense peak, both in the stated convention."""
+    """``mfu``: model FLOP over dense peak; ``hfu``: model and repeated FLOP over dense peak, both in the program's convention.
+
+    ``peak_flop_per_s``: the dense peak of one chip for the program's math type.
+    """
 
     time: StepTime
     memory: Memory
@@ -39,3 +32,57 @@ class Step:
     token_per_s: Num
     token_per_s_per_chip: Num
     model_flop_per_s_per_chip: Num
+    peak_flop_per_s: Num
+
+
+def simulate_step(
+    program: Program, cluster: Cluster, stack: Stack, compute: ComputeModel, collective: CollectiveModel, schedule: ScheduleModel
+) -> Step:
+    """One optimizer step of ``program`` on ``cluster``."""
+    chip, fabric = cluster.server.chip, cluster.fabric
+    times = time_program(program, chip, fabric, stack, compute, collective)
+    return measure_step(program, schedule.step_time(program, times), fit_memory(program, chip, stack), chip)
+
+
+def time_program(
+    program: Program, chip: Chip, fabric: Fabric, stack: Stack, compute: ComputeModel, collective: CollectiveModel
+) -> Times:
+    """Seconds of all blocks, transfers and once-per-step work of ``program``."""
+    launches = 0.0 if program.graph_capture else 1.0
+
+    def seconds(calls: tuple[Collective, ...]) -> Num:
+        return sum(call.count * collective.time(call.op, call.group, call.payload_byte, fabric) for call in calls)
+
+    def waiting(phase: str) -> Num:
+        return seconds(tuple(call for call in program.step_collectives if call.hidden_under != "none" and call.phase == phase))
+
+    once = compute.time(program.once, chip)
+    return Times(
+        blocks=tuple(block_time(block, compute, collective, chip, fabric, stack, launches) for block in program.blocks),
+        transfer_s=seconds(program.transfers),
+        once_s=once.stream_s.sum(0) + len(program.once.streams.name) * stack.host_kernel_s,
+        once_memory_s=once.stream_memory_s.sum(0),
+        gather_s=waiting("forward"),
+        reduce_s=waiting("backward"),
+        bare_s=seconds(tuple(call for call in program.step_collectives if call.hidden_under == "none")),
+    )
+
+
+def measure_step(program: Program, time: StepTime, memory: Memory, chip: Chip) -> Step:
+    """Throughput and utilisation of a timed step (MFU: Chowdhery et al., arXiv 2204.02311, appendix B).
+
+    ``mfu = model FLOP / (step_s x chips x dense peak)``; ``hfu`` adds the FLOP executed again.
+    """
+    peak = chip.dense_flop_per_s[program.math_dtype]
+    chip_s = time.step_s * program.world_size
+    token_per_s = program.tokens_per_step / time.step_s
+    return Step(
+        time=time,
+        memory=memory,
+        mfu=program.model_flop / (chip_s * peak),
+        hfu=(program.model_flop + program.recompute_flop) / (chip_s * peak),
+        token_per_s=token_per_s,
+        token_per_s_per_chip=token_per_s / program.world_size,
+        model_flop_per_s_per_chip=program.model_flop / chip_s,
+        peak_flop_per_s=peak,
+    )

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from foretrain.core.numeric import Num
 from foretrain.core.record import record
 from foretrain.core.units import Quantity
-from foretrain.workload.model import Model
+from foretrain.workload.model import Model, Size
 from foretrain.workload.precision import Precision
 
 
 @record
 class Recipe:
-    """``seq_len`` tokens per sequence, ``global_batch_size`` sequences per optimizer step, ``tokens`` of the whole run.
+    """``seq_len`` tokens per sequence (padding included), ``document_lens`` tokens of the documents packed into it (empty: one document), ``global_batch_size`` sequences per optimizer step, ``tokens`` of the whole run.
 
     ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``palm``,
     ``megatron`` or ``6n``.
@@ -25,6 +25,7 @@ class Recipe:
     precision: Precision = Precision()
     optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
     dropout: bool = False
+    document_lens: tuple[Size, ...] = ()
     flop_convention: Literal["causal", "palm", "megatron", "6n"] = "causal"
 
 

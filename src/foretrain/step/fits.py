@@ -1,0 +1,67 @@
+"""Does the plan fit in device memory?"""
+
+from __future__ import annotations
+
+from foretrain.core.constants import GIB
+from foretrain.core.numeric import Num, maximum
+from foretrain.core.verdict import Status, Verdict
+from foretrain.program.program import Program
+from foretrain.step.memory import Memory
+from foretrain.system.chip import Chip
+from foretrain.system.stack import Stack
+
+MARGINAL_SHARE = 0.05
+"""A plan is called marginal when less than this share of the capacity is left (assumption, range 0.02 to 0.10: the error of
+memory predictions that users accept)."""
+
+
+def fit_memory(program: Program, chip: Chip, stack: Stack) -> Memory:
+    """Memory of the worst rank: allocated, reserved by the allocator, and on the device.
+
+    ``reserved = allocated x (1 + fragmentation)``; ``device = reserved + context + communicators x communicator_byte``. Capacity is the chip's memory less
+    what the driver keeps.
+    """
+    peaks = [sum(stage.memory_byte.values()) for stage in program.stages]
+    worst = peaks[0]
+    for peak in peaks[1:]:
+        worst = maximum(worst, peak)
+    taken: Num = 0.0
+    parts: dict[str, Num] = dict.fromkeys(program.stages[0].memory_byte, 0.0)
+    index: Num = 0.0
+    for stage, peak in zip(program.stages, peaks, strict=True):
+        weight = (peak >= worst) * (1.0 - taken)
+        taken = taken + weight
+        index = index + weight * stage.first
+        parts = {name: value + weight * stage.memory_byte[name] for name, value in parts.items()}
+    reserved = worst * (1.0 + stack.fragmentation)
+    communicators = program.num_communicators * stack.communicator_byte
+    return Memory(
+        peak_byte=worst,
+        reserved_byte=reserved,
+        device_byte=reserved + stack.context_byte + communicators,
+        context_byte=stack.context_byte,
+        communicator_byte=communicators,
+        capacity_byte=chip.hbm_byte - chip.reserved_byte,
+        worst_stage=index,
+        peak_moment=program.peak_moment,
+        parts_byte=parts,
+        stages={stage.name: peak for stage, peak in zip(program.stages, peaks, strict=True)},
+        stage_params={stage.name: stage.params for stage in program.stages},
+    )
+
+
+def verdict(memory: Memory) -> Verdict:
+    """The verdict on a single plan (plain numbers): ``oom`` above the capacity, ``marginal`` within ``MARGINAL_SHARE`` below it.
+
+    The reason names stage, need and capacity, and the largest cause.
+    """
+    need, capacity = memory.device_byte, memory.capacity_byte
+    status: Status = "oom" if need > capacity else "marginal" if need > capacity * (1 - MARGINAL_SHARE) else "fits"
+    cause = max(memory.parts_byte, key=lambda name: float(memory.parts_byte[name]))
+    return Verdict(
+        status=status,
+        reasons=(
+            f"stage {int(memory.worst_stage)} needs {need / GIB:.2f} GiB of {capacity / GIB:.2f} GiB on the device; "
+            f"largest part: {cause} {memory.parts_byte[cause] / GIB:.2f} GiB",
+        ),
+    )
