@@ -12,6 +12,20 @@ from foretrain.workload.precision import Precision
 
 
 @record
+class BatchRamp:
+    """The global batch grows from ``start`` to ``end`` sequences in steps of ``step``, over the first ``tokens`` tokens."""
+
+    start: Annotated[int, Quantity(integer=True, ge=1, le=1e9)]
+    step: Annotated[int, Quantity(integer=True, ge=1, le=1e9)]
+    end: Annotated[int, Quantity(integer=True, ge=1, le=1e9)]
+    tokens: Annotated[float, Quantity(gt=0, le=1e18)]
+
+    def sizes(self) -> range:
+        """Every batch size of the ramp, ``end`` included."""
+        return range(self.start, self.end + 1, self.step)
+
+
+@record
 class Recipe:
     """``seq_len`` tokens per sequence (padding included), ``document_lens`` tokens of the documents packed into it (empty: one document), ``global_batch_size`` sequences per optimizer step, ``tokens`` of the whole run.
 
@@ -26,6 +40,7 @@ class Recipe:
     optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
     dropout: bool = False
     document_lens: tuple[Size, ...] = ()
+    batch_ramp: BatchRamp | None = None
     flop_convention: Literal["causal", "palm", "megatron", "6n"] = "causal"
 
 

@@ -1,0 +1,227 @@
+"""What must divide what: every broken rule as a problem that names the field, what is allowed and the nearest valid values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from foretrain.core.errors import Problem
+from foretrain.strategy.strategy import Strategy
+from foretrain.workload.model import Model
+from foretrain.workload.recipe import Recipe, Workload
+
+
+def divisors(n: int) -> list[int]:
+    """All divisors of ``n`` in ascending order.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    small = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
+    return sorted({*small, *(n // d for d in small)})
+
+
+def nearest(value: float, valid: list[int], count: int = 2) -> tuple[int, ...]:
+    """The ``count`` members of ``valid`` closest to ``value``, in ascending order.
+
+    >>> nearest(100, [32, 64, 96, 128, 160])
+    (96, 128)
+    """
+    return tuple(sorted(sorted(valid, key=lambda v: (abs(v - value), v))[:count]))
+
+
+def around(value: int, step: int) -> tuple[int, ...]:
+    """The multiples of ``step`` on either side of ``value``, none below ``step``.
+
+    >>> around(100, 32), around(3, 6)
+    ((96, 128), (6, 12))
+    """
+    below = max(value // step * step, step)
+    return below, below + step
+
+
+def must_divide(field: str, value: int, whole: int, whole_name: str, limit: int | None = None) -> Iterator[Problem]:
+    """``value`` must divide ``whole``."""
+    if whole % value:
+        valid = [d for d in divisors(whole) if limit is None or d <= limit]
+        yield Problem(
+            field=field,
+            value=value,
+            message=f"must divide {whole_name} = {whole}",
+            allowed=f"one of {', '.join(map(str, valid[:24]))}",
+            nearest=nearest(value, valid),
+        )
+
+
+def tensor_parallel_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
+    """Heads, MLP columns and (with sequence parallelism) tokens are cut evenly over tp."""
+    tp = int(strategy.tp)
+    yield from must_divide("strategy.tp", tp, model.num_heads, "num_heads")
+    yield from must_divide("strategy.tp", tp, model.ffn_size, "ffn_size")
+    if strategy.kv_replication:
+        if tp > model.num_kv_heads and tp % model.num_kv_heads:
+            yield Problem(
+                field="strategy.tp",
+                value=tp,
+                message=f"must be a multiple of num_kv_heads = {model.num_kv_heads} when key-value heads are replicated",
+                nearest=around(tp, model.num_kv_heads),
+            )
+    else:
+        both = [d for d in divisors(model.num_kv_heads) if model.num_heads % d == 0]
+        if model.num_kv_heads % tp:
+            yield Problem(
+                field="strategy.tp",
+                value=tp,
+                message=f"must divide num_kv_heads = {model.num_kv_heads} (or set strategy.kv_replication=true)",
+                allowed=f"one of {', '.join(map(str, both))}",
+                nearest=nearest(tp, both),
+            )
+    parts = tp * int(strategy.cp) if strategy.sequence_parallel else int(strategy.cp)
+    if int(recipe.seq_len) % parts:
+        yield Problem(
+            field="recipe.seq_len",
+            value=int(recipe.seq_len),
+            message=f"must be a multiple of {'tp x cp' if strategy.sequence_parallel else 'cp'} = {parts}",
+            nearest=around(int(recipe.seq_len), parts),
+        )
+
+
+def pipeline_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
+    """Stages, model chunks and the schedule's demand on microbatches."""
+    pp, vpp, m = strategy.pp, strategy.vpp, int(strategy.num_microbatches)
+    if pp * vpp > model.num_layers:
+        yield Problem(
+            field="strategy.pp" if vpp == 1 else "strategy.vpp",
+            value=pp if vpp == 1 else vpp,
+            message=f"pp x vpp = {pp * vpp} needs at least as many layers as the model's {model.num_layers}",
+            allowed=f"pp x vpp <= {model.num_layers}",
+            nearest=(model.num_layers,) if vpp == 1 else (max(model.num_layers // pp, 1),),
+        )
+    if strategy.stage_layers and (len(strategy.stage_layers) != pp or sum(strategy.stage_layers) != model.num_layers):
+        yield Problem(
+            field="strategy.stage_layers",
+            value=list(strategy.stage_layers),
+            message=f"must list {pp} stages that add up to num_layers = {model.num_layers}",
+        )
+    if strategy.schedule == "interleaved":
+        if vpp < 2 or pp < 2:
+            yield Problem(
+                field="strategy.vpp" if pp > 1 else "strategy.pp",
+                value=vpp if pp > 1 else pp,
+                message="the interleaved schedule needs at least 2 stages and 2 model chunks per stage",
+                allowed=">= 2",
+                nearest=(2,),
+            )
+        yield from interleaving_rules(pp, m, strict=strategy.build.strict_interleaving)
+    elif vpp > 1:
+        yield Problem(
+            field="strategy.schedule",
+            value=strategy.schedule,
+            message=f"vpp = {vpp} model chunks per stage need the interleaved schedule",
+            allowed="interleaved, or vpp = 1",
+            nearest=("interleaved",),
+        )
+
+
+def interleaving_rules(pp: int, num_microbatches: int, *, strict: bool) -> Iterator[Problem]:
+    """Microbatches of the interleaved schedule: a multiple of pp (Megatron-LM), or of the number of rounds (PyTorch)."""
+    step = pp if strict else rounds(pp, num_microbatches)
+    if num_microbatches % step:
+        rule = f"pp = {pp} (rule of Megatron-LM; stack.build)" if strict else f"the number of rounds max(1, m // pp) = {step}"
+        for field in ("strategy.num_microbatches", "strategy.pp"):
+            yield Problem(
+                field=field,
+                value=num_microbatches if field.endswith("microbatches") else pp,
+                message=f"with the interleaved schedule num_microbatches = {num_microbatches} must be a multiple of {rule}",
+                nearest=around(num_microbatches, step) if field.endswith("microbatches") else nearest(pp, divisors(num_microbatches)),
+            )
+
+
+def rounds(pp: int, num_microbatches: int) -> int:
+    """Rounds of PyTorch's flexible interleaved schedule, ``max(1, m // pp)`` (pytorch/pytorch pull request 129597).
+
+    >>> rounds(4, 10), rounds(4, 3)
+    (2, 1)
+    """
+    return max(1, num_microbatches // pp)
+
+
+def batch_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
+    """The global batch is whole microbatches on whole data-parallel ranks, also at every step of a ramp."""
+    step = int(strategy.dp) * int(strategy.microbatch_size)
+    batch = int(recipe.global_batch_size)
+    if batch % step:
+        text = f"global_batch_size = {batch} must be a multiple of dp x microbatch_size = {int(strategy.dp)} x {int(strategy.microbatch_size)} = {step}"
+        choices = around(batch, step)
+        yield Problem(field="recipe.global_batch_size", value=batch, message=text, nearest=choices)
+        yield Problem(field="strategy.dp", value=int(strategy.dp), message=text, nearest=nearest(int(strategy.dp), divisors(batch)))
+        yield Problem(
+            field="strategy.microbatch_size",
+            value=int(strategy.microbatch_size),
+            message=text,
+            nearest=nearest(int(strategy.microbatch_size), divisors(batch)),
+        )
+    if recipe.batch_ramp is not None:
+        for size in recipe.batch_ramp.sizes():
+            if size % step:
+                yield Problem(
+                    field="recipe.batch_ramp",
+                    value=size,
+                    message=f"every batch of the ramp must be a multiple of dp x microbatch_size = {step}",
+                    nearest=around(size, step),
+                )
+                break
+    if recipe.document_lens and sum(recipe.document_lens) > int(recipe.seq_len):
+        yield Problem(
+            field="recipe.document_lens",
+            value=sum(recipe.document_lens),
+            message=f"the packed documents exceed seq_len = {int(recipe.seq_len)}",
+        )
+
+
+def feature_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
+    """Features that need or exclude one another."""
+    for name, value in (("ep", strategy.ep), ("etp", strategy.etp)):
+        if int(value) != 1:
+            yield Problem(field=f"strategy.{name}", value=int(value), message="this model has no experts to spread", allowed="1", nearest=(1,))
+    if sorted(strategy.mesh) != ["cp", "dp", "pp", "tp"]:
+        yield Problem(field="strategy.mesh", value=list(strategy.mesh), message="must name each of tp, cp, dp, pp once")
+    if int(strategy.cp) > 1 and not strategy.flash_attention:
+        yield Problem(
+            field="strategy.flash_attention", value=False, message="context parallelism needs a fused attention kernel", nearest=(True,)
+        )
+    if model.position == "learned" and 0 < model.num_positions < int(recipe.seq_len):
+        yield Problem(
+            field="recipe.seq_len",
+            value=int(recipe.seq_len),
+            message="exceeds the model's learned position table",
+            allowed=f"1 to {model.num_positions}",
+            nearest=(model.num_positions,),
+        )
+    if recipe.precision.weights == "none" or recipe.precision.math == "none" or recipe.precision.activation == "none":
+        yield Problem(field="recipe.precision", message="math, activation and weights need a data type")
+
+
+RULES: tuple[Callable[[Model, Recipe, Strategy], Iterator[Problem]], ...] = (
+    tensor_parallel_rules,
+    pipeline_rules,
+    batch_rules,
+    feature_rules,
+)
+
+
+def check(workload: Workload, strategy: Strategy) -> list[Problem]:
+    """All broken rules of a single plan (plain numbers); an empty list is a valid plan."""
+    return [problem for rule in RULES for problem in rule(workload.model, workload.recipe, strategy)]
+
+
+def warnings(workload: Workload, strategy: Strategy) -> list[str]:
+    """What is allowed but probably not meant."""
+    result = []
+    m, pp = int(strategy.num_microbatches), strategy.pp
+    if pp > 1 and m < pp and strategy.schedule != "interleaved":
+        result.append(f"only {m} microbatches for {pp} stages: the bubble is {(pp - 1) / (m + pp - 1):.0%} of the pipeline's time")
+    if strategy.recompute == "selective" and strategy.flash_attention:
+        result.append("selective recomputation changes nothing here: the fused attention kernel keeps no scores")
+    if strategy.sequence_parallel and int(strategy.tp) == 1:
+        result.append("sequence parallelism changes nothing at tp = 1")
+    return result
