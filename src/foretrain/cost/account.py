@@ -22,7 +22,7 @@ class Prices:
     tenure: Literal["rented", "owned"] = "rented"
     rental_usd_per_chip_s: Annotated[Num, Quantity("USD/s", ge=0)]
     network_usd_fraction: Annotated[Num, Quantity(ge=0, le=5)]
-    facility_usd_per_w: Annotated[Num, Quantity(ge=0)]
+    facility_usd_per_w: Annotated[Num, Quantity("USD/W", ge=0)]
     discount_rate_per_year: Annotated[Num, Quantity(ge=0, le=1)]
     server_life_s: Annotated[Num, Quantity("s", gt=0)]
     network_life_s: Annotated[Num, Quantity("s", gt=0)]
