@@ -1,28 +1,32 @@
 """The door: names, options and overrides in; a checked scenario out.
 
 Everything becomes one nested document of text and numbers, overrides are applied to it, and only then is it validated into records: so
-``--set path=value`` reaches every field, with the same units and the same errors.
+``path=value`` reaches every field, with the same units and the same errors as a file.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import copy
+import difflib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from foretrain.carbon.account import Amortisation
-from foretrain.catalog import loader
-from foretrain.catalog.loader import Entry
+from foretrain.catalog import loader, yamlfile
+from foretrain.catalog.provenance import Passport, split
+from foretrain.catalog.schema import plain, validate
 from foretrain.core.errors import InputError, NotFoundError, Problem
+
 from foretrain.cost.account import Prices
 from foretrain.run.run import num_steps
 from foretrain.simulate.choose import choose
-from foretrain.simulate.defaults import complete
+from foretrain.simulate.defaults import complete_recipe
 from foretrain.simulate.models import default_models
 from foretrain.simulate.scenario import Assumption, Scenario
 from foretrain.strategy import rules
-from foretrain.strategy.strategy import Strategy
 from foretrain.system.cluster import Cluster
 from foretrain.system.site import Site
 from foretrain.system.stack import Stack
@@ -30,16 +34,37 @@ from foretrain.workload.model import Model
 from foretrain.workload.precision import PRESETS
 from foretrain.workload.recipe import Recipe, Workload
 
-STRATEGY_OPTIONS = ("tp", "pp", "vpp", "dp", "cp", "ep", "etp", "microbatch_size", "zero", "recompute", "schedule")
-RECIPE_OPTIONS = ("seq_len", "global_batch_size", "tokens")
 ROOTS = ("model", "recipe", "strategy", "system", "stack", "site", "prices", "amortisation")
+RECIPE_OPTIONS = ("seq_len", "global_batch_size", "tokens")
+NAME_OPTIONS = ("precision", "stack", "site", "prices", "amortisation")
+FILE_KEYS = (*ROOTS, "chips", "precision")
+SHORT = {"system.chip": "system.server.chip"}
 
 Document = dict[str, Any]
 
 
+class _Draft:
+    """The scenario document while it is being put together."""
+
+    def __init__(self) -> None:
+        self.document: Document = {root: {} for root in ROOTS}
+        self.passports: dict[str, Passport] = {}
+        self.notes: list[Assumption] = []
+        self.where: dict[str, Callable[[tuple[str, ...]], str]] = {}
+
+    def add(self, root: str, entry: loader.Entry) -> None:
+        """Put a catalogue entry under ``root``."""
+        self.document[root] = copy.deepcopy(entry.document)
+        self.passports.update(entry.passports)
+
+    def note(self, field: str, value: object, reason: str) -> None:
+        """Record a value the user did not give."""
+        self.notes.append(Assumption(field=field, value=value, reason=reason))
+
+
 def open_scenario(
     model: str,
-    on: str,
+    on: str | None = None,
     chips: object = None,
     options: Mapping[str, object] | None = None,
     overrides: Sequence[str] = (),
@@ -51,11 +76,11 @@ def open_scenario(
     model
         A catalogue id, a Hugging Face ``config.json`` or its folder, or a scenario YAML.
     on
-        A catalogue system id.
+        A catalogue system id; may be left to a scenario YAML.
     chips
         Number of chips; None takes one server, and says so.
     options
-        Values of the command line's plan options by name (``tp``, ``microbatch_size``, ``precision``, ``site`` ...); None where not given.
+        Plan options by name (``tp``, ``microbatch_size``, ``precision``, ``site`` ...); None where not given.
     overrides
         ``path=value`` settings on any field of the document, applied last.
 
@@ -65,41 +90,256 @@ def open_scenario(
         With every problem found: unknown names, wrong units, values out of range, broken rules of the plan.
     """
     given = {name: value for name, value in (options or {}).items() if value is not None}
-    assumptions: list[Assumption] = []
-    document, passports, settings = _collect(model, on, chips, given, assumptions)
-    for text in (*settings, *overrides):
-        _set(document, text)
-    _sizes_follow(document)
-    cluster = loader.validate(Cluster, document["system"], "system")
-    stack = loader.validate(Stack, document["stack"], "stack")
-    parsed_model = loader.validate(Model, document["model"], "model")
-    complete(document, parsed_model, cluster, assumptions)
-    recipe = loader.validate(Recipe, {**document["recipe"], "precision": _precision(document, cluster)}, "recipe")
-    workload = Workload(model=parsed_model, recipe=recipe)
-    site = loader.validate(Site, document["site"], "site")
-    prices = loader.validate(Prices, document["prices"], "prices")
-    amortisation = loader.validate(Amortisation, document["amortisation"], "amortisation")
-    workload, strategy = choose(workload, document["strategy"], cluster, stack, assumptions)
-    problems = [*rules.check(workload, strategy), *_machine_rules(workload, strategy, cluster)]
+    draft = _Draft()
+    file = _read_model(draft, model)
+    system_name = _place(draft, on or file.get("system"), chips if chips is not None else file.get("chips"))
+    _add_names(draft, system_name, {**file, **{name: given[name] for name in NAME_OPTIONS if name in given}})
+    _merge_file(draft, file)
+    for name, value in given.items():
+        if name not in NAME_OPTIONS:
+            draft.document["recipe" if name in RECIPE_OPTIONS else "strategy"][name] = value
+    for text in overrides:
+        _set(draft, text)
+    return _resolve(draft, system_name)
+
+
+def _resolve(draft: _Draft, system_name: str) -> Scenario:
+    """Validate every root, fill the recipe, choose the plan, check the rules."""
+    document = draft.document
+    cluster = _record(draft, Cluster, "system")
+    stack = _record(draft, Stack, "stack")
+    model = _record(draft, Model, "model")
+    complete_recipe(document["recipe"], model, int(cluster.num_chips), draft.notes)
+    workload = Workload(model=model, recipe=_record(draft, Recipe, "recipe"))
+    problems = _machine_rules(workload, cluster)
     if problems:
         raise InputError(problems)
+    models = default_models()
+    strategy = choose(workload, document["strategy"], cluster, stack, models, draft.notes, draft.where.get("strategy"))
+    tokens_per_step = workload.recipe.seq_len * workload.recipe.global_batch_size
     return Scenario(
-        model_name=parsed_model.name,
-        system_name=on,
+        model_name=model.name,
+        system_name=system_name,
         workload=workload,
         strategy=strategy,
         cluster=cluster,
         stack=stack,
-        site=site,
-        prices=prices,
-        amortisation=amortisation,
-        models=default_models(),
-        num_steps=num_steps(workload.recipe.tokens, workload.recipe.seq_len * workload.recipe.global_batch_size),
-        document={**document, "recipe": loader.plain(workload.recipe), "strategy": loader.plain(strategy), "model": loader.plain(parsed_model)},
-        assumptions=tuple(assumptions),
+        site=_record(draft, Site, "site"),
+        prices=_record(draft, Prices, "prices"),
+        amortisation=_record(draft, Amortisation, "amortisation"),
+        models=models,
+        num_steps=num_steps(workload.recipe.tokens, tokens_per_step) + ramp_steps(workload.recipe),
+        document={**document, "model": plain(model), "recipe": plain(workload.recipe), "strategy": plain(strategy)},
+        assumptions=tuple(draft.notes),
         warnings=tuple(rules.warnings(workload, strategy)),
-        passports=passports,
+        passports=draft.passports,
     )
 
 
-load_scenario = open_scenario
+def ramp_steps(recipe: Recipe) -> float:
+    """Steps that a batch ramp takes beyond those of the full batch for the same tokens.
+
+    The ramp's tokens are shared equally between its batch sizes. Its steps are timed like full ones, which bounds them from above.
+    """
+    ramp = recipe.batch_ramp
+    if ramp is None:
+        return 0.0
+    share = ramp.tokens / len(ramp.sizes())
+    steps = sum(share / (size * recipe.seq_len) for size in ramp.sizes())
+    return float(round(steps - ramp.tokens / (ramp.end * recipe.seq_len)))
+
+
+def _record(draft: _Draft, cls: type[Any], root: str) -> Any:
+    return validate(cls, draft.document[root], root, draft.where.get(root))
+
+
+def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
+    """Fill ``model`` and the recipe's published defaults; returns a scenario file's other keys, empty for the other kinds."""
+    if not model:
+        raise InputError([Problem(field="model", message="is missing", allowed="a catalogue id, a config.json or its folder, a scenario YAML")])
+    if "\0" in model:
+        raise InputError([Problem(field="model", message="is not a name or a path", value=model)])
+    path = Path(model)
+    if model.endswith((".yaml", ".yml")):
+        return _read_scenario(draft, path)
+    if model.endswith(".json") or "/" in model or (path.is_dir() and model not in loader.ids("models")):
+        from foretrain.formats.hf import read
+
+        parsed, inferred = read(path)
+        draft.document["model"] = plain(parsed)
+        for key, value, reason in inferred:
+            draft.note(f"model.{key}", value, reason)
+        return {}
+    _catalogue_model(draft, model)
+    return {}
+
+
+def _catalogue_model(draft: _Draft, name: str) -> None:
+    entry = loader.raw("models", name)
+    draft.add("model", loader.Entry(document=entry["model"], passports={}))
+    recipe, passports = split(entry.get("recipe", {}), "recipe")
+    draft.add("recipe", loader.Entry(document=recipe, passports=passports))
+    for field, passport in passports.items():
+        draft.note(field, passport.value_text, f"published for this model ({passport.source})")
+
+
+def _read_scenario(draft: _Draft, path: Path) -> Mapping[str, Any]:
+    """A scenario file: the roots of the document, each a catalogue id or a mapping, plus ``chips`` and ``precision``."""
+    document, where = yamlfile.parse(yamlfile.read_text(path, "model"), str(path), "scenario")
+    problems = [
+        Problem(
+            field=str(key),
+            message="is not a known field of a scenario",
+            allowed=", ".join(FILE_KEYS),
+            nearest=tuple(difflib.get_close_matches(str(key), FILE_KEYS, n=2)),
+            where=where((str(key),)),
+        )
+        for key in document
+        if key not in FILE_KEYS
+    ]
+    if "model" not in document:
+        problems.append(Problem(field="model", message="is missing", where=where(())))
+    for root in ("recipe", "strategy"):
+        if not isinstance(document.get(root, {}), dict):
+            problems.append(Problem(field=root, message="must be a mapping of fields", value=document[root], where=where((root,))))
+    if problems:
+        raise InputError(problems)
+    for root in ROOTS:
+        draft.where[root] = lambda keys, root=root: where((root, *keys))  # type: ignore[misc]
+    if isinstance(document["model"], dict):
+        draft.document["model"] = document["model"]
+    else:
+        _read_model(draft, str(document["model"]))
+    return document
+
+
+def _place(draft: _Draft, on: object, chips: object) -> str:
+    """Fill ``system``: a catalogue system and the number of chips."""
+    if not isinstance(on, str) or not on:
+        raise NotFoundError([Problem(field="system", message="is missing", value=on, allowed=", ".join(loader.ids("systems")))])
+    _, entry = loader.system(on)
+    draft.add("system", entry)
+    if chips is None:
+        chips = draft.document["system"]["server"]["num_chips"]
+        draft.note("system.num_chips", chips, "not given; one server")
+    draft.document["system"]["num_chips"] = chips
+    return on
+
+
+def _add_names(draft: _Draft, system_name: str, chosen: Mapping[str, Any]) -> None:
+    """Fill ``stack``, ``site``, ``prices`` and ``amortisation`` from the catalogue: the chosen names, else the system's."""
+    names, _ = loader.system(system_name)
+    for root, kind in (("stack", "stacks"), ("site", "sites"), ("prices", "prices"), ("amortisation", "amortisations")):
+        name = chosen.get(root, names[root])
+        if isinstance(name, dict):
+            name = names[root]
+        if root not in chosen:
+            draft.note(root, name, f"the default of {system_name}")
+        draft.add(root, loader.entry(kind, str(name), root))
+    stack = draft.document["stack"]
+    draft.document["strategy"] = {**stack.pop("strategy", {}), "build": stack.pop("build", {})}
+    recipe = stack.pop("recipe", {})
+    word = str(chosen.get("precision", "bf16"))
+    if word not in PRESETS:
+        allowed = ", ".join(PRESETS)
+        near = tuple(difflib.get_close_matches(word, PRESETS, n=2))
+        raise InputError([Problem(field="recipe.precision", value=word, message="is not a known precision", allowed=allowed, nearest=near)])
+    if "precision" not in chosen:
+        draft.note("recipe.precision", word, "not given; weights and math in bf16, gradients, master copy and moments in fp32")
+    draft.document["recipe"] = {**draft.document["recipe"], **recipe, "precision": plain(PRESETS[word])}
+
+
+def _merge_file(draft: _Draft, file: Mapping[str, Any]) -> None:
+    """A scenario file's mappings, laid over what the catalogue gave, field by field."""
+    for root in ROOTS:
+        if root != "model" and isinstance(file.get(root), dict):
+            _lay_over(draft.document[root], file[root])
+
+
+def _lay_over(below: Document, above: Mapping[str, Any]) -> None:
+    for key, value in above.items():
+        if isinstance(value, dict) and isinstance(below.get(key), dict):
+            _lay_over(below[key], value)
+        else:
+            below[key] = value
+
+
+def _set(draft: _Draft, text: str) -> None:
+    """Apply ``path=value``; the value is read as YAML, so ``true``, ``3``, ``[1, 2]`` and ``400 Gbit/s`` mean what they look like."""
+    path, equals, value_text = text.partition("=")
+    path = path.strip()
+    for short, long in SHORT.items():
+        if path.startswith(short + "."):
+            path = long + path.removeprefix(short)
+    keys = path.split(".")
+    if not equals or not all(keys):
+        raise InputError([Problem(field="--set", value=text, message="must read path=value", allowed="e.g. site.pue=1.1")])
+    if keys[0] not in ROOTS or len(keys) < 2:
+        near = tuple(difflib.get_close_matches(keys[0], ROOTS, n=2))
+        message = "is not a field of the scenario" if keys[0] not in ROOTS else "names a whole section, not a field"
+        raise InputError([Problem(field=path, value=value_text, message=message, allowed=f"paths below {', '.join(ROOTS)}", nearest=near)])
+    node: Any = draft.document
+    for depth, key in enumerate(keys[:-1]):
+        node = _step_into(node, key, ".".join(keys[: depth + 1]), value_text)
+    value = _value(path, value_text)
+    if isinstance(node, list):
+        _step_into(node, keys[-1], path, value_text)
+        node[int(keys[-1])] = value
+    else:
+        node[keys[-1]] = value
+    draft.passports.pop(path, None)
+
+
+def _step_into(node: Any, key: str, path: str, value: str) -> Any:
+    """The child of a mapping or list; a missing mapping of the path is an error that names its siblings."""
+    if isinstance(node, dict) and isinstance(node.get(key), (dict, list)):
+        return node[key]
+    if isinstance(node, dict) and key in ("batch_ramp", "precision", "build"):
+        return node.setdefault(key, {})
+    if isinstance(node, list) and key.isdigit() and int(key) < len(node):
+        return node[int(key)]
+    names = [str(name) for name in node] if isinstance(node, dict) else [str(index) for index in range(len(node))]
+    raise InputError(
+        [
+            Problem(
+                field=path,
+                value=value,
+                message="is not a section of the scenario",
+                allowed=", ".join(names),
+                nearest=tuple(difflib.get_close_matches(key, names, n=2)),
+            )
+        ]
+    )
+
+
+def _value(path: str, text: str) -> Any:
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            raise ValueError("aliases are not accepted")
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise InputError([Problem(field=path, value=text, message="is not a plain value")]) from None
+
+
+def _machine_rules(workload: Workload, cluster: Cluster) -> list[Problem]:
+    """What the machine cannot do whatever the plan."""
+    chip = cluster.server.chip
+    problems = []
+    for part in ("math", "activation"):
+        dtype = getattr(workload.recipe.precision, part)
+        if dtype not in chip.dense_flop_per_s:
+            known = ", ".join(chip.dense_flop_per_s)
+            problems.append(
+                Problem(field=f"recipe.precision.{part}", value=dtype, message=f"{chip.name} has no peak for it", allowed=known)
+            )
+        elif dtype not in chip.kernels.matmul_efficiency:
+            problems.append(Problem(field=f"system.chip.kernels.matmul_efficiency.{dtype}", message="is missing"))
+    chips, per_server = int(cluster.num_chips), int(cluster.server.num_chips)
+    if chips > per_server and chips % per_server:
+        near = rules.around(chips, per_server)
+        problems.append(
+            Problem(field="system.num_chips", value=chips, message=f"must fill whole servers of {per_server} chips", nearest=near)
+        )
+    return problems
+
+

@@ -209,9 +209,25 @@ RULES: tuple[Callable[[Model, Recipe, Strategy], Iterator[Problem]], ...] = (
 )
 
 
-def check(workload: Workload, strategy: Strategy) -> list[Problem]:
-    """All broken rules of a single plan (plain numbers); an empty list is a valid plan."""
-    return [problem for rule in RULES for problem in rule(workload.model, workload.recipe, strategy)]
+def world_size_rules(strategy: Strategy, num_chips: int) -> Iterator[Problem]:
+    """The degrees multiply to the number of chips."""
+    world = int(strategy.world_size)
+    if world != num_chips:
+        others = world // int(strategy.dp)
+        yield Problem(
+            field="strategy.dp",
+            value=int(strategy.dp),
+            message=f"tp x pp x cp x dp = {int(strategy.tp)} x {strategy.pp} x {int(strategy.cp)} x {int(strategy.dp)} = {world} "
+            f"must equal the {num_chips} chips",
+            nearest=(num_chips // others,) if num_chips % others == 0 else (),
+            allowed="" if num_chips % others == 0 else f"tp x pp x cp = {others} must divide {num_chips}",
+        )
+
+
+def check(workload: Workload, strategy: Strategy, num_chips: int) -> list[Problem]:
+    """All broken rules of a single plan (plain numbers) on ``num_chips`` chips; an empty list is a valid plan."""
+    problems = [problem for rule in RULES for problem in rule(workload.model, workload.recipe, strategy)]
+    return [*problems, *world_size_rules(strategy, num_chips)]
 
 
 def warnings(workload: Workload, strategy: Strategy) -> list[str]:

@@ -1,0 +1,180 @@
+"""What the user left open: candidates for the free degrees, all timed at once, the fastest that fits is taken and explained."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from foretrain.catalog.schema import Where, validate
+from foretrain.core.errors import InputError, Problem
+from foretrain.core.numeric import Array
+from foretrain.program.lower import lower
+from foretrain.simulate.models import Models
+from foretrain.simulate.scenario import Assumption
+from foretrain.step.fits import MARGINAL_SHARE
+from foretrain.step.step import Step, simulate_step
+from foretrain.strategy import rules
+from foretrain.strategy.rules import divisors
+from foretrain.strategy.strategy import Strategy
+from foretrain.system.cluster import Cluster
+from foretrain.system.stack import Stack
+from foretrain.workload.recipe import Workload
+
+MICROBATCH_SIZES = (1, 2, 4, 8)
+PIPELINES = (1, 2, 4, 8, 16, 32, 64)
+CHUNKS = (1, 2, 4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A candidate: words (which path) and numbers (what flows through it)."""
+
+    words: tuple[tuple[str, Any], ...]
+    numbers: tuple[int, ...]
+
+
+NUMBERS = ("tp", "dp", "cp", "microbatch_size", "num_microbatches")
+
+
+def choose(
+    workload: Workload,
+    given: Mapping[str, Any],
+    cluster: Cluster,
+    stack: Stack,
+    models: Models,
+    notes: list[Assumption],
+    where: Where | None = None,
+) -> Strategy:
+    """The strategy that follows ``given`` and is otherwise the fastest candidate that fits.
+
+    Parameters
+    ----------
+    given
+        The strategy document: what the user and the stack fixed. ``sequence_parallel: auto`` means with tensor parallelism.
+    notes
+        Gets one assumption for every field that was chosen here.
+
+    Returns
+    -------
+    The strategy. If no candidate fits, the one that needs the least memory: running out of memory is then the answer.
+
+    Raises
+    ------
+    InputError
+        When no candidate obeys the rules; the problems are those of the candidate with the fewest.
+    """
+    fixed = {name: value for name, value in given.items() if value not in (None, "auto")}
+    base = validate(Strategy, fixed, "strategy", where)
+    plans = list(_candidates(workload, base, fixed, cluster))
+    valid, problems = _valid(workload, base, plans, int(cluster.num_chips))
+    if not valid:
+        raise InputError(problems)
+    best, fits = _best(workload, base, valid, cluster, stack, models)
+    strategy = _strategy(base, best)
+    if len(valid) > 1:
+        reason = f"fastest of {len(valid)} candidate plans that fit" if fits else f"no plan of {len(valid)} fits; this one needs the least memory"
+        for name in ("tp", "pp", "vpp", "dp", "cp", "microbatch_size", "zero", "recompute", "schedule", "sequence_parallel"):
+            if name not in fixed:
+                notes.append(Assumption(field=f"strategy.{name}", value=getattr(strategy, name), reason=reason))
+    return strategy
+
+
+def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cluster: Cluster) -> Iterator[Plan]:
+    """Plans over the free fields whose degrees multiply to the number of chips and whose batch can be formed."""
+    chips, batch = int(cluster.num_chips), int(workload.recipe.global_batch_size)
+    server = int(cluster.server.num_chips)
+    model = workload.model
+
+    def options(name: str, free: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
+        return (getattr(base, name),) if name in fixed else tuple(free)
+
+    cps = options("cp", (1,))
+    tps = options("tp", [d for d in divisors(server) if model.num_heads % d == 0 and model.num_kv_heads % d == 0])
+    pps = options("pp", [p for p in PIPELINES if p <= model.num_layers])
+    for tp, pp, cp in product(tps, pps, cps):
+        rest, left_over = divmod(chips, int(tp) * int(pp) * int(cp))
+        for dp in options("dp", (rest,) if not left_over and rest else (max(rest, 1),)):
+            for microbatch_size in options("microbatch_size", MICROBATCH_SIZES):
+                count = max(batch // (int(dp) * int(microbatch_size)), 1)
+                for words in _words(base, fixed, int(tp), int(pp), int(dp) * int(cp), model.num_layers):
+                    yield Plan(words=words, numbers=(int(tp), int(dp), int(cp), int(microbatch_size), count))
+
+
+def _words(base: Strategy, fixed: Mapping[str, Any], tp: int, pp: int, shards: int, num_layers: int) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Word combinations of one choice of degrees."""
+    chunks = (base.vpp,) if "vpp" in fixed else CHUNKS if pp > 1 and "schedule" not in fixed else (1,)
+    if "schedule" in fixed and base.schedule == "interleaved" and "vpp" not in fixed:
+        chunks = CHUNKS[1:]
+    zeros = (base.zero,) if "zero" in fixed else (1,) if pp > 1 or tp > 1 else (1, 3) if shards > 1 else (0,)
+    recomputes = (base.recompute,) if "recompute" in fixed else ("none", "full") if base.flash_attention else ("none", "selective", "full")
+    sequence_parallel = base.sequence_parallel if "sequence_parallel" in fixed else tp > 1
+    for vpp, zero, recompute in product(chunks, zeros, recomputes):
+        if vpp > 1 and pp * vpp > num_layers and "vpp" not in fixed:
+            continue
+        schedule = base.schedule if "schedule" in fixed else "interleaved" if vpp > 1 else "1f1b"
+        yield (
+            ("pp", pp),
+            ("vpp", vpp),
+            ("zero", zero),
+            ("recompute", recompute),
+            ("schedule", schedule),
+            ("sequence_parallel", sequence_parallel),
+        )
+
+
+def _strategy(base: Strategy, plan: Plan) -> Strategy:
+    return dataclasses.replace(base, **dict(plan.words), **dict(zip(NUMBERS, plan.numbers, strict=True)))
+
+
+def _valid(workload: Workload, base: Strategy, plans: list[Plan], num_chips: int) -> tuple[list[Plan], list[Problem]]:
+    """The plans that obey every rule, and the shortest list of problems among the others."""
+    valid: list[Plan] = []
+    fewest: list[Problem] = []
+    for plan in plans:
+        problems = rules.check(workload, _strategy(base, plan), num_chips)
+        if not problems:
+            valid.append(plan)
+        elif not fewest or len(problems) < len(fewest):
+            fewest = problems
+    return valid, fewest
+
+
+def group_by_words(plans: list[Plan]) -> dict[tuple[tuple[str, Any], ...], list[int]]:
+    """Indices of the plans by their words: each group is one array call."""
+    groups: dict[tuple[tuple[str, Any], ...], list[int]] = {}
+    for index, plan in enumerate(plans):
+        groups.setdefault(plan.words, []).append(index)
+    return groups
+
+
+def stacked(base: Strategy, words: tuple[tuple[str, Any], ...], plans: list[Plan]) -> Strategy:
+    """One strategy whose numbers are arrays over ``plans`` of the same words."""
+    columns: Array = np.array([plan.numbers for plan in plans], dtype=np.float64).T
+    return dataclasses.replace(base, **dict(words), **dict(zip(NUMBERS, columns, strict=True)))
+
+
+def _best(
+    workload: Workload, base: Strategy, plans: list[Plan], cluster: Cluster, stack: Stack, models: Models
+) -> tuple[Plan, bool]:
+    """The fastest plan that fits with the margin, else the one that needs least memory."""
+    if len(plans) == 1:
+        return plans[0], True
+    seconds, need = np.empty(len(plans)), np.empty(len(plans))
+    for words, members in group_by_words(plans).items():
+        strategy = stacked(base, words, [plans[index] for index in members])
+        step: Step = simulate_step(
+            lower(workload, strategy), cluster, stack, models.compute, models.collective, models.schedule
+        )
+        seconds[members] = step.time.step_s
+        need[members] = step.memory.device_byte / step.memory.capacity_byte
+    fits = need <= 1 - MARGINAL_SHARE
+    if not fits.any():
+        fits = need <= 1
+    if fits.any():
+        return plans[int(np.argmin(np.where(fits, seconds, np.inf)))], True
+    return plans[int(np.argmin(need))], False
+

@@ -1,0 +1,49 @@
+"""What stands in for a recipe field that the user left out, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from foretrain.core.units import parse
+from foretrain.simulate.scenario import Assumption
+from foretrain.workload.counting import num_parameters
+from foretrain.workload.model import Model
+
+DEFAULT_SEQ_LEN = 4096
+DEFAULT_BATCH_TOKENS = 4e6
+TOKENS_PER_PARAMETER = 20.0
+
+
+def complete_recipe(recipe: dict[str, Any], model: Model, num_chips: int, notes: list[Assumption]) -> None:
+    """Fill ``seq_len``, ``global_batch_size`` and ``tokens`` where missing; each gets an assumption that says so.
+
+    Sequence length: the model's maximum up to 4,096 tokens. Global batch: the published one in tokens, else 4 million tokens, at least a sequence a
+    chip and whole over the odd factor of the chip count. Tokens: 20 per parameter (Hoffmann et al., arXiv 2203.15556, table 3).
+    """
+    if recipe.get("seq_len") is None:
+        longest = model.max_seq_len or DEFAULT_SEQ_LEN
+        recipe["seq_len"] = min(longest, DEFAULT_SEQ_LEN)
+        notes.append(Assumption(field="recipe.seq_len", value=recipe["seq_len"], reason=f"not given; the model allows {longest}"))
+    published = recipe.pop("global_batch_tokens", None)
+    if recipe.get("global_batch_size") is None:
+        seq_len = _number(recipe["seq_len"])
+        batch = round(_number(published or DEFAULT_BATCH_TOKENS) / seq_len)
+        odd = num_chips
+        while odd % 2 == 0:
+            odd //= 2
+        floor = 1 if published else num_chips
+        recipe["global_batch_size"] = -(-max(2 ** max(batch - 1, 0).bit_length(), floor) // odd) * odd
+        kind = "published for this model" if published else "not given; 4 million tokens are usual"
+        reason = f"{kind}: {_number(published or DEFAULT_BATCH_TOKENS):,.0f} tokens, rounded up to a batch the chips can share"
+        notes.append(Assumption(field="recipe.global_batch_size", value=recipe["global_batch_size"], reason=reason))
+    if recipe.get("tokens") is None:
+        recipe["tokens"] = TOKENS_PER_PARAMETER * num_parameters(model)
+        notes.append(Assumption(field="recipe.tokens", value=recipe["tokens"], reason="not given; 20 tokens per parameter (Hoffmann et al. 2022)"))
+
+
+def _number(value: Any) -> float:
+    """A count that may still be text; nonsense counts as 1 here and is reported by the validation of the recipe."""
+    try:
+        return max(parse(value, "1"), 1.0)
+    except ValueError:
+        return 1.0
