@@ -11,10 +11,17 @@ Row = tuple[Num, ...]
 
 
 def _columns(rows: list[Row], width: int) -> list[Num]:
-    """Rows of ``width`` numbers as ``width`` stacked columns; no rows give columns of first axis 0."""
+    """Rows of ``width`` numbers as ``width`` stacked columns that broadcast with one another.
+
+    All plain numbers give shape (rows,); as soon as one is an array over candidates, columns without one get shape (rows, 1). No rows
+    give columns of first axis 0.
+    """
     if not rows:
         return [np.zeros(0)] * width
-    return [stack([row[column] for row in rows]) for column in range(width)]
+    columns = [stack([row[column] for row in rows]) for column in range(width)]
+    if all(column.ndim == 1 for column in columns):
+        return list(columns)
+    return [column if column.ndim > 1 else column[:, np.newaxis] for column in columns]
 
 
 class Rows:

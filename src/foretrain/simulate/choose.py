@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from foretrain.catalog.schema import Where, validate
 from foretrain.core.errors import InputError, Problem
-from foretrain.core.numeric import Array
 from foretrain.program.lower import lower
+from foretrain.simulate.batch import stack_plans
 from foretrain.simulate.models import Models
 from foretrain.simulate.scenario import Assumption
 from foretrain.step.fits import MARGINAL_SHARE
-from foretrain.step.step import Step, simulate_step
+from foretrain.step.step import simulate_step
 from foretrain.strategy import rules
 from foretrain.strategy.rules import divisors
 from foretrain.strategy.strategy import Strategy
@@ -27,17 +27,6 @@ from foretrain.workload.recipe import Workload
 MICROBATCH_SIZES = (1, 2, 4, 8)
 PIPELINES = (1, 2, 4, 8, 16, 32, 64)
 CHUNKS = (1, 2, 4)
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """A candidate: words (which path) and numbers (what flows through it)."""
-
-    words: tuple[tuple[str, Any], ...]
-    numbers: tuple[int, ...]
-
-
-NUMBERS = ("tp", "dp", "cp", "microbatch_size", "num_microbatches")
 
 
 def choose(
@@ -69,12 +58,10 @@ def choose(
     """
     fixed = {name: value for name, value in given.items() if value not in (None, "auto")}
     base = validate(Strategy, fixed, "strategy", where)
-    plans = list(_candidates(workload, base, fixed, cluster))
-    valid, problems = _valid(workload, base, plans, int(cluster.num_chips))
+    valid, problems = _valid(workload, _candidates(workload, base, fixed, cluster), int(cluster.num_chips))
     if not valid:
         raise InputError(problems)
-    best, fits = _best(workload, base, valid, cluster, stack, models)
-    strategy = _strategy(base, best)
+    strategy, fits = _best(workload, valid, cluster, stack, models)
     if len(valid) > 1:
         reason = f"fastest of {len(valid)} candidate plans that fit" if fits else f"no plan of {len(valid)} fits; this one needs the least memory"
         for name in ("tp", "pp", "vpp", "dp", "cp", "microbatch_size", "zero", "recompute", "schedule", "sequence_parallel"):
@@ -83,7 +70,7 @@ def choose(
     return strategy
 
 
-def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cluster: Cluster) -> Iterator[Plan]:
+def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cluster: Cluster) -> Iterator[Strategy]:
     """Plans over the free fields whose degrees multiply to the number of chips and whose batch can be formed."""
     chips, batch = int(cluster.num_chips), int(workload.recipe.global_batch_size)
     server = int(cluster.server.num_chips)
@@ -101,10 +88,18 @@ def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cl
             for microbatch_size in options("microbatch_size", MICROBATCH_SIZES):
                 count = max(batch // (int(dp) * int(microbatch_size)), 1)
                 for words in _words(base, fixed, int(tp), int(pp), int(dp) * int(cp), model.num_layers):
-                    yield Plan(words=words, numbers=(int(tp), int(dp), int(cp), int(microbatch_size), count))
+                    yield dataclasses.replace(
+                        base,
+                        tp=int(tp),
+                        dp=int(dp),
+                        cp=int(cp),
+                        microbatch_size=int(microbatch_size),
+                        num_microbatches=count,
+                        **words,
+                    )
 
 
-def _words(base: Strategy, fixed: Mapping[str, Any], tp: int, pp: int, shards: int, num_layers: int) -> Iterator[tuple[tuple[str, Any], ...]]:
+def _words(base: Strategy, fixed: Mapping[str, Any], tp: int, pp: int, shards: int, num_layers: int) -> Iterator[dict[str, Any]]:
     """Word combinations of one choice of degrees."""
     chunks = (base.vpp,) if "vpp" in fixed else CHUNKS if pp > 1 and "schedule" not in fixed else (1,)
     if "schedule" in fixed and base.schedule == "interleaved" and "vpp" not in fixed:
@@ -116,26 +111,22 @@ def _words(base: Strategy, fixed: Mapping[str, Any], tp: int, pp: int, shards: i
         if vpp > 1 and pp * vpp > num_layers and "vpp" not in fixed:
             continue
         schedule = base.schedule if "schedule" in fixed else "interleaved" if vpp > 1 else "1f1b"
-        yield (
-            ("pp", pp),
-            ("vpp", vpp),
-            ("zero", zero),
-            ("recompute", recompute),
-            ("schedule", schedule),
-            ("sequence_parallel", sequence_parallel),
-        )
+        yield {
+            "pp": pp,
+            "vpp": vpp,
+            "zero": zero,
+            "recompute": recompute,
+            "schedule": schedule,
+            "sequence_parallel": sequence_parallel,
+        }
 
 
-def _strategy(base: Strategy, plan: Plan) -> Strategy:
-    return dataclasses.replace(base, **dict(plan.words), **dict(zip(NUMBERS, plan.numbers, strict=True)))
-
-
-def _valid(workload: Workload, base: Strategy, plans: list[Plan], num_chips: int) -> tuple[list[Plan], list[Problem]]:
+def _valid(workload: Workload, plans: Iterable[Strategy], num_chips: int) -> tuple[list[Strategy], list[Problem]]:
     """The plans that obey every rule, and the shortest list of problems among the others."""
-    valid: list[Plan] = []
+    valid: list[Strategy] = []
     fewest: list[Problem] = []
     for plan in plans:
-        problems = rules.check(workload, _strategy(base, plan), num_chips)
+        problems = rules.check(workload, plan, num_chips)
         if not problems:
             valid.append(plan)
         elif not fewest or len(problems) < len(fewest):
@@ -143,38 +134,17 @@ def _valid(workload: Workload, base: Strategy, plans: list[Plan], num_chips: int
     return valid, fewest
 
 
-def group_by_words(plans: list[Plan]) -> dict[tuple[tuple[str, Any], ...], list[int]]:
-    """Indices of the plans by their words: each group is one array call."""
-    groups: dict[tuple[tuple[str, Any], ...], list[int]] = {}
-    for index, plan in enumerate(plans):
-        groups.setdefault(plan.words, []).append(index)
-    return groups
-
-
-def stacked(base: Strategy, words: tuple[tuple[str, Any], ...], plans: list[Plan]) -> Strategy:
-    """One strategy whose numbers are arrays over ``plans`` of the same words."""
-    columns: Array = np.array([plan.numbers for plan in plans], dtype=np.float64).T
-    return dataclasses.replace(base, **dict(words), **dict(zip(NUMBERS, columns, strict=True)))
-
-
-def _best(
-    workload: Workload, base: Strategy, plans: list[Plan], cluster: Cluster, stack: Stack, models: Models
-) -> tuple[Plan, bool]:
-    """The fastest plan that fits with the margin, else the one that needs least memory."""
+def _best(workload: Workload, plans: list[Strategy], cluster: Cluster, stack: Stack, models: Models) -> tuple[Strategy, bool]:
+    """The fastest plan that fits with the margin, else that fits at all, else the one that needs the least memory."""
     if len(plans) == 1:
         return plans[0], True
     seconds, need = np.empty(len(plans)), np.empty(len(plans))
-    for words, members in group_by_words(plans).items():
-        strategy = stacked(base, words, [plans[index] for index in members])
-        step: Step = simulate_step(
-            lower(workload, strategy), cluster, stack, models.compute, models.collective, models.schedule
-        )
+    for members, strategy in stack_plans(plans):
+        program = lower(workload, strategy)
+        step = simulate_step(program, cluster, stack, models.compute, models.collective, models.schedule)
         seconds[members] = step.time.step_s
         need[members] = step.memory.device_byte / step.memory.capacity_byte
-    fits = need <= 1 - MARGINAL_SHARE
-    if not fits.any():
-        fits = need <= 1
-    if fits.any():
-        return plans[int(np.argmin(np.where(fits, seconds, np.inf)))], True
+    for limit in (1 - MARGINAL_SHARE, 1.0):
+        if (need <= limit).any():
+            return plans[int(np.argmin(np.where(need <= limit, seconds, np.inf)))], True
     return plans[int(np.argmin(need))], False
-
