@@ -1,0 +1,307 @@
+"""The one screen: at most 50 lines of 100 columns for a plan that fits, readable without colour."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, TextIO
+
+from foretrain.core.record import record
+from foretrain.report import figures
+
+WIDTH = 100
+HEIGHT = 50
+MARGIN = 10
+_LEFT = 46
+_GAP = 4
+
+STEP_LABEL = {
+    "matmul": "matrix products",
+    "attention": "attention kernels",
+    "memory_bound": "memory-bound kernels",
+    "recompute": "recomputation",
+    "host": "launch and host",
+    "tp_exposed": "exposed tensor-parallel comm",
+    "cp_exposed": "exposed context-parallel comm",
+    "pp_exposed": "exposed pipeline comm",
+    "dp_exposed": "exposed data-parallel comm",
+    "bubble": "pipeline bubble",
+}
+MEMORY_LABEL = {
+    "master": "master weights",
+    "moments": "optimizer moments",
+    "working": "working tensors",
+    "gathered": "gathered by ZeRO",
+    "pipeline_buffers": "pipeline buffers",
+}
+PHASE_LABEL = {"lost": "work lost to failures", "overhead": "between steps"}
+CONVENTION = {
+    "causal": "causal (attention counted where the mask lets through)",
+    "palm": "PaLM (attention counted over the whole square)",
+    "megatron": "Megatron-LM (attention counted over the whole square)",
+    "6n": "6 N (no attention)",
+}
+"""Words for names that do not explain themselves; all others are shown as they are."""
+
+PLAN_FIRST = ("strategy", "recipe", "model", "system")
+
+
+@record
+class Line:
+    """``text`` behind a ``label`` in the margin; ``style`` is a rich style, for terminals only."""
+
+    text: str
+    label: str = ""
+    style: str = ""
+
+    def plain(self) -> str:
+        """The line as it is piped."""
+        return f"{self.label:<{MARGIN}}{self.text}".rstrip()
+
+
+def screen(document: Mapping[str, Any]) -> list[Line]:
+    """The report of one document (``report.json.as_document``)."""
+    ok = document["verdict"]["ok"]
+    body = [*_head(document), _BLANK, *(_tables(document) if ok else _side_by_side([], _memory_rows(document["memory"]))), _BLANK]
+    if ok:
+        body += [*_speed(document), *_run(document), *_energy(document), *_cost(document), *_carbon(document), _BLANK]
+    tail = [*_numbers(document), *_warnings(document)]
+    return [*body, *_chosen(document, HEIGHT - len(body) - len(tail)), *tail]
+
+
+def assumptions(document: Mapping[str, Any]) -> list[Line]:
+    """Everything that was not given: chosen values with their reasons, then the catalogue's numbers by source."""
+    lines = [_BLANK, Line(label="chosen", text="values that were not given", style="bold")]
+    for item in document["assumptions"]:
+        lines += _wrapped("", _printable(f"{item['field']} = {item['value']}: {item['reason']}"), indent=4)
+    lines += [_BLANK, Line(label="sources", text="catalogue numbers by source: value (kind, range)", style="bold")]
+    for source in document["sources"]:
+        about = ", ".join(str(source[key]) for key in ("title", "year", "url") if source.get(key))
+        lines += _wrapped("", f"{source['key']}: {about}", indent=4)
+        for value in source["values"]:
+            span = f", {value['low']} to {value['high']}" if value["low"] or value["high"] else ""
+            note = f"; {value['note']}" if value["note"] else ""
+            lines += _wrapped("", f"  {value['path']} = {value['value']} ({value['kind']}{span}){note}", indent=6)
+    return lines
+
+
+def plain(lines: Sequence[Line]) -> str:
+    """All lines as text without escape codes."""
+    return "".join(f"{line.plain()}\n" for line in lines)
+
+
+def show(lines: Sequence[Line], stream: TextIO) -> None:
+    """Write ``lines``: styled on a terminal, plain everywhere else."""
+    if not stream.isatty():
+        stream.write(plain(lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False)
+    for line in lines:
+        console.print(Text.assemble((f"{line.label:<{MARGIN}}", "bold cyan"), (line.text, line.style)), soft_wrap=True)
+
+
+_BLANK = Line(text="")
+
+
+def _wrapped(label: str, text: str, *, style: str = "", indent: int = 2) -> list[Line]:
+    """``text`` broken at spaces to fit beside the margin; further lines are indented."""
+    first = len(text) - len(text.lstrip(" "))
+    rows = textwrap.wrap(
+        text, WIDTH - MARGIN, initial_indent=" " * first, subsequent_indent=" " * indent, break_on_hyphens=False, drop_whitespace=True
+    )
+    return [Line(label=label if number == 0 else "", text=row, style=style) for number, row in enumerate(rows or [""])]
+
+
+def _printable(text: object) -> str:
+    """``text`` without control characters, which a model's name could carry."""
+    return "".join(char if char.isprintable() else "?" for char in str(text))
+
+
+def _head(document: Mapping[str, Any]) -> Iterator[Line]:
+    s, verdict, memory = document["subject"], document["verdict"], document["memory"]
+    servers = f"{s['num_servers']:,} server{'s' * (s['num_servers'] != 1)}"
+    params = figures.count(document["program"]["params_total"])
+    title = f"{_printable(s['model'])} ({params} parameters) on {s['num_chips']:,} x {s['chip']} ({s['system']}, {servers})"
+    yield from _wrapped("foretrain", title, style="bold")
+    yield from _wrapped("plan", plan_words(s))
+    share = memory["device_byte"] / memory["capacity_byte"]
+    need = f"{figures.gib(memory['device_byte'])} GiB of {figures.gib(memory['capacity_byte'])} GiB"
+    word, style = {
+        "fits": ("FITS", "bold green"),
+        "marginal": ("MARGINAL", "bold yellow"),
+        "oom": ("OUT OF MEMORY", "bold red"),
+    }[verdict["status"]]
+    yield Line(label="verdict", text=f"{word}: worst stage {memory['worst_stage']} takes {need} on the device ({share:.1%})", style=style)
+    if verdict["status"] == "marginal":
+        yield Line(text="what is left is below the usual error of memory predictions; free some memory before you rely on it")
+    if not verdict["ok"]:
+        for reason in verdict["reasons"][1:]:
+            yield from _wrapped("", reason)
+
+
+def plan_words(s: Mapping[str, Any]) -> str:
+    """The plan on one or two lines: degrees above 1 first, then batch, precision and the words."""
+    degrees = [f"{name} {s[name]}" for name in ("tp", "pp", "vpp", "dp", "cp", "ep", "etp") if s[name] > 1] or ["one chip, no parallelism"]
+    batch = f"microbatch {s['microbatch_size']} x {s['num_microbatches']} x dp {s['dp']} = {s['global_batch_size']:,} sequences"
+    words = [
+        *degrees,
+        f"{batch} of {s['seq_len']:,} tokens",
+        s["precision"],
+        f"zero {s['zero']}",
+        f"recompute {s['recompute']}",
+        s["schedule"] if s["pp"] > 1 else "",
+        "sequence parallel" if s["sequence_parallel"] else "",
+        "flash attention" if s["flash_attention"] else "attention not fused",
+        s["optimizer"],
+        f"stack {s['stack']}",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _tables(document: Mapping[str, Any]) -> list[Line]:
+    return _side_by_side(_step_rows(document["step"]), _memory_rows(document["memory"]))
+
+
+def _side_by_side(left: Sequence[str], right: Sequence[str]) -> list[Line]:
+    """Two columns of rows, the first of each a heading; or the second column alone."""
+    width = _LEFT + _GAP if left else 0
+    pairs = enumerate(zip_longest(left, right, fillvalue=""))
+    return [Line(text=f"{a:<{width}}{b}".rstrip(), style="" if number else "bold") for number, (a, b) in pairs]
+
+
+def _named(parts: Mapping[str, float], labels: Mapping[str, str]) -> dict[str, float]:
+    """The parts that are not zero, by the words a reader knows."""
+    return {labels.get(name, name.replace("_", " ")): value for name, value in parts.items() if value > 0}
+
+
+def _step_rows(step: Mapping[str, Any]) -> list[str]:
+    """Heading, one row per part that is not zero, and the total; seconds or milliseconds, and per cent that sum to 100.0."""
+    scale, unit = (1e3, "ms") if step["step_s"] < 1 else (1.0, "s")
+    parts = _named(step["parts"], STEP_LABEL)
+    share = figures.percents(parts)
+    rows = [_step_row("STEP TIME", unit, "%")]
+    rows += [_step_row(name, _seconds(value * scale), share[name]) for name, value in parts.items()]
+    rows.append(_step_row("one step", _seconds(step["step_s"] * scale), "100.0"))
+    hidden = {name: value for name, value in step["hidden"].items() if value > 0}
+    if hidden:
+        rows.append("hidden under compute, not counted:")
+        rows.append("  " + ", ".join(f"{name} {_seconds(value * scale)} {unit}" for name, value in hidden.items()))
+    return rows
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.3f}" if value < 100 else f"{value:,.1f}"
+
+
+def _step_row(name: str, amount: str, share: str) -> str:
+    return f"{name:<{_LEFT - 17}}{amount:>10}{share:>7}"
+
+
+def _memory_rows(memory: Mapping[str, Any]) -> list[str]:
+    """Heading, one row per cause that is not zero, then allocated, reserved, device and capacity, all in GiB."""
+    rows = [_memory_row(f"MEMORY of stage {memory['worst_stage']}", "GiB")]
+    rows += [_memory_row(name, figures.gib(value)) for name, value in _named(memory["parts"], MEMORY_LABEL).items()]
+    outside = memory["context_byte"] + memory["communicator_byte"]
+    fragmented = memory["reserved_byte"] - memory["peak_byte"]
+    rows.append(_memory_row("allocated at the peak", figures.gib(memory["peak_byte"])))
+    rows.append(_memory_row(f"reserved (+{figures.gib(fragmented)} fragments)", figures.gib(memory["reserved_byte"])))
+    rows.append(_memory_row(f"device (+{figures.gib(outside)} context, NCCL)", figures.gib(memory["device_byte"])))
+    rows.append(_memory_row("capacity", figures.gib(memory["capacity_byte"])))
+    return rows
+
+
+def _memory_row(name: str, amount: str) -> str:
+    return f"{name:<{WIDTH - MARGIN - _LEFT - _GAP - 8}}{amount:>8}"
+
+
+def _speed(document: Mapping[str, Any]) -> Iterator[Line]:
+    step = document["step"]
+    sustained, peak = figures.rate(step["model_flop_per_s_per_chip"]), figures.rate(step["peak_flop_per_s"])
+    convention = CONVENTION.get(step["flop_convention"], step["flop_convention"])
+    per_chip = figures.figure(step["token_per_s_per_chip"], 4)
+    yield Line(label="speed", text=f"{per_chip} tokens/s/chip, {step['token_per_s']:,.0f} tokens/s in all, {sustained} per chip")
+    yield Line(label="use", text=f"MFU {step['mfu']:.1%}, HFU {step['hfu']:.1%} of the dense {step['peak_dtype']} peak {peak}")
+    yield Line(text=f"FLOP convention: {convention}")
+
+
+def _run(document: Mapping[str, Any]) -> Iterator[Line]:
+    run, s = document["run"], document["subject"]
+    amount = f"{figures.count(s['tokens'])} tokens in {run['num_steps']:,.0f} steps"
+    yield from _wrapped(
+        "run", f"{figures.duration(run['wall_s'])} for {amount}, {figures.count(run['chip_hour'])} chip-hours, goodput {run['goodput']:.1%}"
+    )
+    phases = _shares({phase["purpose"]: phase["duration_s"] for phase in run["phases"]}, PHASE_LABEL)
+    yield from _wrapped("", f"{phases}; {figures.figure(run['num_failures'])} failures")
+
+
+def _shares(parts: Mapping[str, float], labels: Mapping[str, str]) -> str:
+    """The parts by name with their share of the sum."""
+    share = figures.percents(_named(parts, labels))
+    return ", ".join(f"{name} {value}%" for name, value in share.items())
+
+
+def _energy(document: Mapping[str, Any]) -> Iterator[Line]:
+    energy = document["energy"]
+    total, peak = figures.energy(energy["total_j"]), figures.power(energy["peak_w"])
+    mean = f"{energy['mean_w_per_chip']:,.0f} W"
+    yield Line(label="energy", text=f"{total} at the site's meter; mean {mean} of IT per chip, site peak {peak}")
+    yield from _wrapped("", _shares(energy["parts"], {}))
+
+
+def _cost(document: Mapping[str, Any]) -> Iterator[Line]:
+    cost = document["cost"]
+    other = "owned" if cost["tenure"] == "rented" else "rented"
+    hourly, intensity = figures.figure(cost["usd_per_chip_hour"]), figures.figure(cost["usd_per_million_token"])
+    total = f"{figures.money(cost['total_usd'])} {cost['tenure']}"
+    yield from _wrapped("cost", f"{total} ({hourly} USD per chip-hour, {intensity} USD per million tokens)")
+    parts = f"; {_shares(cost['parts'], {})}" if len(_named(cost["parts"], {})) > 1 else ""
+    yield from _wrapped("", f"{other} instead: {figures.money(cost[f'{other}_usd'])}{parts}")
+
+
+def _carbon(document: Mapping[str, Any]) -> Iterator[Line]:
+    carbon = document["carbon"]
+    location, market = figures.mass(carbon["operational_location_kg"]), figures.mass(carbon["operational_market_kg"])
+    site = _printable(document["subject"]["site"])
+    total, accounting = figures.mass(carbon["total_kg"]), carbon["accounting"]
+    yield from _wrapped("carbon", f"{total} CO2e, operational ({accounting}-based) + embodied; site: {site}")
+    yield from _wrapped("", f"operational: {location} location-based; {market} market-based (either, never both)")
+    yield from _wrapped("", f"embodied: {figures.mass(carbon['embodied_kg'])}, {carbon['embodied_boundary']}")
+
+
+def _chosen(document: Mapping[str, Any], room: int) -> Iterator[Line]:
+    """What was chosen and why, fields of one section with one reason together, the plan first, as many as there is room for."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for item in document["assumptions"]:
+        root, _, name = item["field"].partition(".")
+        section = root if name else ""
+        groups.setdefault((section, item["reason"]), []).append(f"{name or root}={_amount(item['value'])}")
+    order = sorted(groups, key=lambda key: PLAN_FIRST.index(key[0]) if key[0] in PLAN_FIRST else len(PLAN_FIRST))
+    rows = [f"{section + ': ' if section else ''}{' '.join(groups[section, reason])}: {reason}" for section, reason in order]
+    lines = [line for row in rows for line in _wrapped("", _printable(row))]
+    for number, line in enumerate(lines if len(lines) <= room else lines[: room - 1]):
+        yield Line(text=line.text, label="" if number else "chosen")
+    if len(lines) > room:
+        yield Line(text="and more: --assumptions")
+
+
+def _amount(value: Any) -> str:
+    """A value as it is, large numbers with a prefix."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return figures.count(number).replace(" ", "") if abs(number) >= 1e6 and not isinstance(value, bool) else str(value)
+
+
+def _numbers(document: Mapping[str, Any]) -> Iterator[Line]:
+    kinds = ", ".join(f"{number} {kind}" for kind, number in document["number_kinds"].items())
+    yield from _wrapped("numbers", f"{kinds or 'none from the catalogue'}; all with source and range: --assumptions or --json")
+
+
+def _warnings(document: Mapping[str, Any]) -> Iterator[Line]:
+    for number, text in enumerate(document["warnings"]):
+        yield from _wrapped("" if number else "warning", _printable(text), style="yellow")
