@@ -13,8 +13,8 @@ from foretrain.program.communication import (
     tensor_parallel,
 )
 from foretrain.program.layers import Local, local_shapes
-from foretrain.program.memory import OPTIMIZER_MOMENTS, stage_memory
-from foretrain.program.optimizer import optimizer_ops
+from foretrain.program.memory import OPTIMIZER_MOMENTS, kept_activations, stage_memory
+from foretrain.program.optimizer import offload_bytes, optimizer_ops
 from foretrain.program.program import Block, Collective, Program, StageKind
 from foretrain.program.sharding import end_parameters_per_rank, layer_parameters_per_rank, table_parameters_per_rank
 from foretrain.strategy.layout import Stage, lay_out
@@ -46,6 +46,9 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
     heaviest: Num = 0.0
     for kind in kinds:
         heaviest = maximum(heaviest, kind.params)
+    host_byte, link_byte = offload_bytes(heaviest, recipe, strategy)
+    longest = max(stage.num_layers for stage in stages) if strategy.activation_offload == "layer" else 0
+    activations = longest * kept_activations(model, recipe, strategy, local)
     tokens_per_step = recipe.seq_len * strategy.microbatch_size * strategy.num_microbatches * strategy.dp
     parameters = num_parameters(model)
     model_flop = BY_NAME[recipe.flop_convention](model, recipe.seq_len, recipe.document_lens) * tokens_per_step
@@ -68,6 +71,9 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
         num_active_parameters=parameters,
         model_flop=model_flop,
         recompute_flop=recompute_flop(model, recipe, strategy, model_flop, tokens_per_step),
+        offload_host_byte=host_byte,
+        offload_link_byte=link_byte,
+        offload_hidden_byte=2.0 * activations * strategy.num_microbatches,
         checkpoint_byte=parameters * sum(recipe.precision.byte(part) for part in ("weights", "master"))
         + parameters * recipe.precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer],
         num_communicators=num_communicators(strategy),

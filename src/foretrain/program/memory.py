@@ -22,10 +22,10 @@ OPTIMIZER_MOMENTS = {"adam": 2.0, "adamw": 2.0, "sgd": 1.0}
 """States per parameter that the optimizer keeps besides the master copy: two moments (Adam), one momentum (SGD)."""
 
 
-def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num) -> dict[str, Num]:
+def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num, offload: Num = 0.0) -> dict[str, Num]:
     """Bytes of weights, gradients, master copy and moments of ``params`` parameters held by one rank.
 
-    Stage 1 divides master and moments by ``shards``, stage 2 also gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
+    The share ``offload`` of master copy and moments is in host memory. Stage 1 divides master and moments by ``shards``, stage 2 also gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
 
     >>> from foretrain.workload.recipe import Recipe
     >>> recipe = Recipe(seq_len=1, global_batch_size=1, tokens=1)
@@ -36,8 +36,8 @@ def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num) -> dict
     return {
         "weights": params * precision.byte("weights") / (shards if zero >= 3 else 1),
         "gradients": params * precision.byte("grads") / (shards if zero >= 2 else 1),
-        "master": params * precision.byte("master") / (shards if zero >= 1 else 1),
-        "moments": params * precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer] / (shards if zero >= 1 else 1),
+        "master": params * (1 - offload) * precision.byte("master") / (shards if zero >= 1 else 1),
+        "moments": params * (1 - offload) * precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer] / (shards if zero >= 1 else 1),
     }
 
 
@@ -112,13 +112,14 @@ def stage_memory(
     -----
     The peak is taken in the backward pass of the oldest microbatch in flight: all stored activations are still there, and one layer's
     tensors are being made again or have their gradients beside them. ``working`` counts only what exceeds the logits, which the
-    last stage frees before its layers' backward pass.
+    last stage frees before its layers' backward pass. With activations offloaded only two layers' stay: one in use, one on its way.
     """
     e, h = recipe.precision.byte("activation"), model.hidden_size
     flying = in_flight(strategy, stage.first)
     mask = 1.0 if recipe.dropout else 0.0
     region = local.region_tokens * h
-    layers = stage.num_layers * kept_activations(model, recipe, strategy, local)
+    resident = stage.num_layers if strategy.activation_offload == "none" else min(stage.num_layers, 2)
+    layers = resident * kept_activations(model, recipe, strategy, local)
     ends = stage.embedding * region * (mask + (e if model.embedding_norm else 0.0)) + stage.head * region * 2 * e
     logits = stage.head * logits_bytes(recipe, strategy, local)
     width = local.ffn * (2 if model.gated_mlp else 1)
@@ -127,7 +128,7 @@ def stage_memory(
     core = attention_activations(recipe, strategy, local) if strategy.recompute == "selective" else 0.0
     boundary = min(strategy.pp - 1, 1) * 2 * region * e
     return {
-        **model_states(params, recipe, zero=strategy.zero, shards=strategy.dp * strategy.cp),
+        **model_states(params, recipe, zero=strategy.zero, shards=strategy.dp * strategy.cp, offload=strategy.optimizer_offload),
         "activations": flying * (layers + ends),
         "logits": logits,
         "working": maximum(again + core + gradients - logits, 0.0),

@@ -61,6 +61,7 @@ class ClosedForm:
             "pp_exposed": exposed_sends_s,
             "bubble": bubble_s,
             "optimizer": times.once_s,
+            "offload": times.offload_s + maximum(times.offload_hidden_s - m * slowest, 0.0),
         }
         hidden["dp"] = hidden["dp"] + times.gather_s + times.reduce_s + times.bare_s - late_s
         hidden["pp"] = sends_s - exposed_sends_s

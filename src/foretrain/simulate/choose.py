@@ -18,6 +18,7 @@ from foretrain.simulate.scenario import Assumption
 from foretrain.step.fits import MARGINAL_SHARE
 from foretrain.step.step import simulate_step
 from foretrain.strategy import rules
+from foretrain.strategy.layout import split_layers
 from foretrain.strategy.rules import divisors
 from foretrain.strategy.strategy import Strategy
 from foretrain.system.cluster import Cluster
@@ -26,7 +27,7 @@ from foretrain.workload.recipe import Workload
 
 MICROBATCH_SIZES = (1, 2, 4, 8)
 PIPELINES = (1, 2, 4, 8, 16, 32, 64)
-CHUNKS = (1, 2, 4)
+CHUNKS = (1, 2, 4, 8)
 
 
 def choose(
@@ -62,6 +63,10 @@ def choose(
     if not valid:
         raise InputError(problems)
     strategy, fits = _best(workload, valid, cluster, stack, models)
+    if not strategy.stage_layers and workload.model.num_layers % strategy.pp:
+        split = split_layers(workload.model.num_layers, strategy.pp)
+        reason = f"{workload.model.num_layers} layers do not divide by pp = {strategy.pp}; the first and last stage get fewer"
+        notes.append(Assumption(field="strategy.stage_layers", value=list(split), reason=reason))
     if len(valid) > 1:
         reason = f"fastest of {len(valid)} candidate plans that fit" if fits else f"no plan of {len(valid)} fits; this one needs the least memory"
         for name in ("tp", "pp", "vpp", "dp", "cp", "microbatch_size", "zero", "recompute", "schedule", "sequence_parallel"):

@@ -14,6 +14,7 @@ from foretrain.step.memory import Memory
 from foretrain.system.chip import Chip
 from foretrain.system.cluster import Cluster
 from foretrain.system.fabric import Fabric
+from foretrain.system.server import Server
 from foretrain.system.stack import Stack
 from foretrain.timeline.steptime import StepTime
 
@@ -40,14 +41,15 @@ def simulate_step(
 ) -> Step:
     """One optimizer step of ``program`` on ``cluster``."""
     chip, fabric = cluster.server.chip, cluster.fabric
-    times = time_program(program, chip, fabric, stack, compute, collective)
+    times = time_program(program, cluster.server, fabric, stack, compute, collective)
     return measure_step(program, schedule.step_time(program, times), fit_memory(program, chip, stack), chip)
 
 
 def time_program(
-    program: Program, chip: Chip, fabric: Fabric, stack: Stack, compute: ComputeModel, collective: CollectiveModel
+    program: Program, server: Server, fabric: Fabric, stack: Stack, compute: ComputeModel, collective: CollectiveModel
 ) -> Times:
     """Seconds of all blocks, transfers and once-per-step work of ``program``."""
+    chip = server.chip
     launches = 0.0 if program.graph_capture else 1.0
 
     def seconds(calls: tuple[Collective, ...]) -> Num:
@@ -65,6 +67,8 @@ def time_program(
         gather_s=waiting("forward"),
         reduce_s=waiting("backward"),
         bare_s=seconds(tuple(call for call in program.step_collectives if call.hidden_under == "none")),
+        offload_s=program.offload_host_byte / server.host_memory_byte_per_s + program.offload_link_byte / server.host_link_byte_per_s,
+        offload_hidden_s=program.offload_hidden_byte / server.host_link_byte_per_s,
     )
 
 

@@ -189,6 +189,11 @@ def feature_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[
         yield Problem(
             field="strategy.flash_attention", value=False, message="context parallelism needs a fused attention kernel", nearest=(True,)
         )
+    for name, active in (("pp", strategy.pp > 1), ("recompute", strategy.recompute != "none")):
+        if strategy.activation_offload == "layer" and active:
+            text = f"offloading activations by layer does not work with {name} (NVIDIA Megatron-Bridge's guide to CPU offloading)"
+            yield Problem(field="strategy.activation_offload", value="layer", message=text, nearest=("none",))
+            yield Problem(field=f"strategy.{name}", value=getattr(strategy, name), message=text)
     if model.position == "learned" and 0 < model.num_positions < int(recipe.seq_len):
         yield Problem(
             field="recipe.seq_len",

@@ -27,6 +27,8 @@ class Strategy:
     optimizer), 2 also gradients, 3 also weights (FSDP). ``stage_layers`` gives the layers of each of the
     ``pp`` stages; empty lets ``strategy.layout`` choose. ``mesh`` lists the axes from the innermost
     (neighbouring chips) to the outermost.
+    ``optimizer_offload`` is the share of master copy and moments that is kept and updated in host memory; ``activation_offload`` ``layer`` moves
+    each layer's stored activations to the host and back.
     """
 
     tp: Degree = 1
@@ -48,6 +50,8 @@ class Strategy:
     overlap_param_gather: bool = True
     overlap_p2p: bool = True
     overlap_tp: bool = False
+    optimizer_offload: Annotated[Num, Quantity(ge=0, le=1)] = 0.0
+    activation_offload: Literal["none", "layer"] = "none"
     stage_layers: tuple[Word, ...] = ()
     build: Build = Build()
     mesh: tuple[Literal["tp", "cp", "dp", "pp"], ...] = ("tp", "cp", "dp", "pp")

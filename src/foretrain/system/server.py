@@ -15,6 +15,7 @@ from foretrain.system.chip import Chip, Fraction
 class Server:
     """``host_idle_w`` and ``host_busy_w``: everything in the chassis but the chips (CPU, DRAM, NICs, switches, fans), DC side.
 
+    ``host_link_byte_per_s``: chip to host memory, per chip and direction; ``host_memory_byte_per_s``: host memory bandwidth per chip.
     ``psu_efficiency`` is DC out over AC in. ``embodied_kg`` lists cradle-to-gate parts of one server by
     name (board with all chips, rest of the server), all on the same boundary.
     """
@@ -25,6 +26,8 @@ class Server:
     rated_w: Annotated[Num, Quantity("W", gt=0)]
     host_idle_w: Annotated[Num, Quantity("W", ge=0)]
     host_busy_w: Annotated[Num, Quantity("W", ge=0)]
+    host_link_byte_per_s: Annotated[Num, Quantity("B/s", gt=0)]
+    host_memory_byte_per_s: Annotated[Num, Quantity("B/s", gt=0)]
     psu_efficiency: Fraction
     purchase_usd: Annotated[Num, Quantity("USD", gt=0)]
     embodied_boundary: str
