@@ -29,7 +29,7 @@ class BatchRamp:
 class Recipe:
     """``seq_len`` tokens per sequence (padding included), ``document_lens`` tokens of the documents packed into it (empty: one document), ``global_batch_size`` sequences per optimizer step, ``tokens`` of the whole run.
 
-    ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``palm``,
+    ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``full``, ``palm``,
     ``megatron`` or ``6n``.
     """
 
@@ -41,7 +41,7 @@ class Recipe:
     dropout: bool = False
     document_lens: tuple[Size, ...] = ()
     batch_ramp: BatchRamp | None = None
-    flop_convention: Literal["causal", "palm", "megatron", "6n"] = "causal"
+    flop_convention: Literal["causal", "full", "palm", "megatron", "6n"] = "causal"
 
 
 @record
