@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
 
+from foretrain.carbon.account import Amortisation
 from foretrain.catalog.provenance import Passport, split
+from foretrain.catalog.schema import validate
 from foretrain.core.errors import NotFoundError, Problem
 from foretrain.core.record import record
+from foretrain.cost.account import Prices
+from foretrain.system.chip import Chip
+from foretrain.system.cluster import Cluster
+from foretrain.system.fabric import Fabric
+from foretrain.system.reliability import Reliability
+from foretrain.system.server import Server
+from foretrain.system.site import Site
+from foretrain.system.stack import Stack
+from foretrain.system.storage import Storage
+from foretrain.workload.model import Model
 
 KINDS = ("chips", "servers", "fabrics", "storages", "reliabilities", "systems", "sites", "stacks", "prices", "amortisations", "models")
 FIELD = {"systems": "system", "models": "model", "stacks": "stack", "sites": "site", "prices": "prices"}
+RECORDS: dict[str, type] = {
+    "chips": Chip,
+    "servers": Server,
+    "fabrics": Fabric,
+    "storages": Storage,
+    "reliabilities": Reliability,
+    "sites": Site,
+    "stacks": Stack,
+    "prices": Prices,
+    "amortisations": Amortisation,
+    "models": Model,
+}
+"""The record that an entry of each kind becomes; a system is an assembly of entries (``load_system``)."""
+STACK_CHOICES = ("build", "strategy", "recipe")
+"""Sections of a stack entry that set the plan's words; the rest is the ``Stack`` record."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -94,3 +122,40 @@ def system(name: str) -> tuple[dict[str, str], Entry]:
     }
     passports = {**server.passports, **chip.passports, **fabric.passports, **storage.passports, **reliability.passports}
     return names, Entry(document=document, passports=passports)
+
+
+def record_document(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an entry's document that its record is made of: a server with its chip's document, a stack without the plan's words."""
+    if kind == "models":
+        return dict(document["model"])
+    if kind == "stacks":
+        return {key: value for key, value in document.items() if key not in STACK_CHOICES}
+    if kind == "servers":
+        return {**document, "chip": entry("chips", document["chip"], "chip").document}
+    return dict(document)
+
+
+def load(kind: str, name: str) -> tuple[Any, dict[str, Passport]]:
+    """One entry as its record, and the passports of its numbers by dotted path.
+
+    Raises
+    ------
+    NotFoundError
+        For a name that is not there, with the nearest names.
+
+    >>> chip, passports = load("chips", "h100-sxm5-80gb")
+    >>> chip.tdp_w, passports["tdp_w"].kind
+    (700.0, 'datasheet')
+    """
+    found = entry(kind, name, "")
+    return validate(RECORDS[kind], record_document(kind, found.document), FIELD.get(kind, kind)), found.passports
+
+
+def load_system(name: str, num_chips: object) -> tuple[Cluster, dict[str, Passport]]:
+    """A cluster of ``num_chips`` chips of a catalogue system, and the passports of its numbers.
+
+    >>> load_system("dgx-h100", 16)[0].server.chip.name
+    'NVIDIA H100 SXM5 80GB'
+    """
+    _, found = system(name)
+    return validate(Cluster, {**found.document, "num_chips": num_chips}, "system"), found.passports

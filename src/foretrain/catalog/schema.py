@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import typing
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from foretrain.core.errors import InputError, Problem
+from foretrain.core.units import Quantity
 
 T = TypeVar("T")
 Where = Callable[[tuple[str, ...]], str]
 
 
 @lru_cache(maxsize=64)
-def _adapter(cls: type) -> Any:
+def _adapter(cls: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(cls)
@@ -53,7 +55,7 @@ def _problem(details: Any, cls: type, root: str, where: Where | None) -> Problem
     context = details.get("ctx", {})
     message, allowed = details["msg"], str(context.get("allowed", context.get("expected", "")))
     value = details["input"]
-    nearest: tuple[str, ...] = ()
+    nearest: tuple[object, ...] = ()
     if details["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         names = _field_names(cls, keys[:-1])
         message, allowed = "is not a known field", ", ".join(names)
@@ -63,6 +65,8 @@ def _problem(details: Any, cls: type, root: str, where: Where | None) -> Problem
     elif details["type"] == "literal_error":
         message = "is not one of the allowed words"
         nearest = tuple(difflib.get_close_matches(str(value), allowed.replace("'", "").replace(" or ", ", ").split(", "), n=2))
+    elif details["type"] == "quantity":
+        nearest = _nearest_bound(value, mark_at(cls, keys))
     return Problem(
         field=".".join((root, *keys)),
         value=value,
@@ -73,19 +77,63 @@ def _problem(details: Any, cls: type, root: str, where: Where | None) -> Problem
     )
 
 
-def _field_names(cls: type, keys: tuple[str, ...]) -> list[str]:
-    """Names of the fields of the record that ``keys`` lead to from ``cls``."""
-    import typing
+def _nearest_bound(value: object, mark: Quantity | None) -> tuple[object, ...]:
+    """The end of the permitted range that a readable number lies beyond; empty if the value is no number or the end is not permitted."""
+    if mark is None:
+        return ()
+    try:
+        number = Quantity(mark.unit).read(value)
+    except ValueError:
+        return ()
+    unit = "" if mark.unit == "1" else f" {mark.unit}"
+    below = [f"{bound:g}{unit}" for bound in (mark.ge,) if bound is not None and number < bound]
+    above = [f"{bound:g}{unit}" for bound in (mark.le,) if bound is not None and number > bound]
+    whole = [str(round(number))] if mark.integer and not below and not above and number != round(number) else []
+    return tuple(below + above + whole)
 
+
+@lru_cache(maxsize=64)
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls, include_extras=True)
+
+
+def annotation_at(cls: type, keys: tuple[str, ...]) -> Any:
+    """The annotation of the field that ``keys`` lead to from the record ``cls``; None if there is none.
+
+    Keys step into records by field name, into mappings by any key and into tuples by any index.
+    """
     current: Any = cls
     for key in keys:
-        hints = typing.get_type_hints(current) if dataclasses.is_dataclass(current) else {}
-        candidate = hints.get(key)
-        for option in (candidate, *typing.get_args(candidate)):
-            if isinstance(option, type) and dataclasses.is_dataclass(option):
-                candidate = option
-        current = candidate if candidate is not None else current
-    return [field.name for field in dataclasses.fields(current)] if dataclasses.is_dataclass(current) else []
+        current = _record_in(current)
+        if dataclasses.is_dataclass(current) and isinstance(current, type):
+            current = _hints(current).get(key)
+        else:
+            items = [item for item in typing.get_args(current) if item is not Ellipsis]
+            current = items[-1] if items else None
+        if current is None:
+            return None
+    return current
+
+
+def _record_in(annotation: Any) -> Any:
+    """The record in ``Record | None``; anything else as it is."""
+    options = [item for item in typing.get_args(annotation) if dataclasses.is_dataclass(item)]
+    union = type(None) in typing.get_args(annotation)
+    return options[0] if union and options else annotation
+
+
+def mark_at(cls: type, keys: tuple[str, ...]) -> Quantity | None:
+    """The unit mark of the field that ``keys`` lead to; None for words and whole sections."""
+    annotation = annotation_at(cls, keys)
+    if typing.get_origin(annotation) is not Annotated:
+        return None
+    return next((mark for mark in typing.get_args(annotation)[1:] if isinstance(mark, Quantity)), None)
+
+
+def _field_names(cls: type, keys: tuple[str, ...]) -> list[str]:
+    """Names of the fields of the record that ``keys`` lead to from ``cls``."""
+    found = _record_in(annotation_at(cls, keys))
+    return [field.name for field in dataclasses.fields(found)] if dataclasses.is_dataclass(found) else []
 
 
 def plain(value: Any) -> Any:

@@ -44,15 +44,12 @@ def parse(text: str, name: str, field: str) -> tuple[dict[str, Any], Callable[[t
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             if isinstance(event, yaml.AliasEvent):
-                mark = event.start_mark
-                raise fail(field, "aliases are not accepted", f"{name}:{mark.line + 1}:{mark.column + 1}")
+                raise fail(field, "aliases are not accepted", _at(name, event.start_mark))
         node = yaml.compose(text, Loader=_LOADER)
         _check(node, name, field, 0)
         document = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader, C version where available
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise fail(field, f"is not valid YAML: {error.problem}", where) from None
+        raise fail(field, f"is not valid YAML: {error.problem}", _at(name, error.problem_mark)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise fail(field, f"is not valid YAML: {str(error).splitlines()[0]}", name) from None
     if not isinstance(document, dict):
@@ -61,8 +58,7 @@ def parse(text: str, name: str, field: str) -> tuple[dict[str, Any], Callable[[t
 
 
 def _check(node: Any, name: str, field: str, depth: int) -> None:
-    mark = node.start_mark if node is not None else None
-    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    where = _at(name, node.start_mark if node is not None else None)
     if depth > MAX_DEPTH:
         raise fail(field, f"is nested deeper than {MAX_DEPTH} levels", where)
     if isinstance(node, yaml.MappingNode):
@@ -88,4 +84,9 @@ def _where(node: Any, keys: tuple[str, ...], name: str) -> str:
         elif isinstance(node, yaml.SequenceNode) and wanted.isdigit() and int(wanted) < len(node.value):
             node = node.value[int(wanted)]
             mark = node.start_mark
-    return f"{name}:{mark.line + 1}:{mark.column + 1}"
+    return _at(name, mark)
+
+
+def _at(name: str, mark: Any) -> str:
+    """``name:line:col`` of a parser's mark, counted from 1."""
+    return f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
