@@ -169,15 +169,25 @@ def contradictions() -> Iterator[Case]:
     yield Case("half a server", (*BASE[:4], "--chips", "12"), "system.num_chips")
     yield Case("cp does not divide the sequence", (*BASE, "--cp", "2", "--seq-len", "8191"), "recipe.seq_len")
     yield Case("learned positions too few", ("simulate", "gpt3-175b", *BASE[2:], "--seq-len", "4096"), "recipe.seq_len")
-    yield Case("fp8 on A100", ("simulate", MODEL, "--on", "dgx-a100", "--chips", "64", "--precision", "fp8"), "recipe.precision")
+    yield Case("fp8 on A100", ("simulate", MODEL, "--on", "dgx-a100", "--precision", "fp8"), "recipe.precision")
     yield Case("cp without fused attention", (*BASE, "--cp", "2", "--set", "strategy.flash_attention=false"), "strategy.flash_attention")
-    yield Case("documents longer than the pack", (*BASE, "--seq-len", "1024", "--set", "recipe.document_lens=[2048]"), "recipe.document_lens")
+    yield Case(
+        "documents longer than the pack", (*BASE, "--seq-len", "1024", "--set", "recipe.document_lens=[2048]"), "recipe.document_lens"
+    )
 
 
 LLAMA = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,
-    "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "hidden_act": "silu",
-}  # fmt: skip
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+}
 BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 8)}]\n" for n in range(9)
 )

@@ -26,20 +26,24 @@ from foretrain.run.phases import Busy, Phase, Run
 from foretrain.simulate.open import open_scenario
 from foretrain.simulate.result import Bill, Result
 from foretrain.simulate.scenario import Scenario
+from foretrain.step.fits import fit_memory, verdict
 from foretrain.step.memory import Memory
 from foretrain.step.step import Step
 from foretrain.timeline.steptime import StepTime
 
+PLAN = {
+    "tp": 2, "pp": 1, "vpp": 1, "dp": 32, "cp": 1, "microbatch_size": 1, "zero": 1, "recompute": "none", "schedule": "1f1b",
+}  # fmt: skip
 STEP_PARTS = {
     "matmul": 2.0, "attention": 0.5, "memory_bound": 0.4, "recompute": 0.0, "host": 0.01, "tp_exposed": 0.2, "cp_exposed": 0.0,
-    "pp_exposed": 0.05, "dp_exposed": 0.1, "bubble": 0.3, "optimizer": 0.04,
+    "pp_exposed": 0.05, "dp_exposed": 0.1, "bubble": 0.3, "optimizer": 0.04, "offload": 0.0,
 }  # fmt: skip
-MEMORY_PARTS = {"weights": 10 * GIB, "gradients": 20 * GIB, "master": 2 * GIB, "moments": 4 * GIB, "activations": 15 * GIB, "logits": 1 * GIB}
+MEMORY_GIB = {"weights": 10, "gradients": 20, "master": 2, "moments": 4, "activations": 15, "logits": 1}
 
 
 def made_result(scenario: Scenario, *, scale: float = 1.0, step_s: float | None = None) -> Result:
     """A result of plain round numbers; ``scale`` multiplies the memory."""
-    parts = {name: value * scale for name, value in MEMORY_PARTS.items()}
+    parts = {name: value * GIB * scale for name, value in MEMORY_GIB.items()}
     peak = sum(parts.values())
     memory = Memory(
         peak_byte=peak, reserved_byte=peak * 1.05, device_byte=peak * 1.05 + 2 * GIB, context_byte=1 * GIB, communicator_byte=1 * GIB,
@@ -68,7 +72,7 @@ def made_result(scenario: Scenario, *, scale: float = 1.0, step_s: float | None 
     )  # fmt: skip
     cost = Cost(total_usd=363000.0, parts_usd={"rental": 363000.0}, rented_usd=363000.0, owned_usd=250000.0, usd_per_chip_hour=2.5)
     carbon = Carbon(
-        total_kg=60e3, operational_location_kg=51e3, operational_market_kg=5e3, embodied_kg=9e3, embodied_boundary="cradle to gate, servers",
+        total_kg=60e3, operational_location_kg=51e3, operational_market_kg=5e3, embodied_kg=9e3, embodied_boundary="cradle to gate",
         parts_kg={"operational": 51e3, "embodied": 9e3}, water_l=1e5,
     )  # fmt: skip
     bill = Bill(run=run, energy=energy, cost=cost, carbon=carbon)
@@ -77,7 +81,7 @@ def made_result(scenario: Scenario, *, scale: float = 1.0, step_s: float | None 
 
 @pytest.fixture(scope="module")
 def scenario() -> Scenario:
-    return open_scenario("llama-3.1-8b", "dgx-h100", 64)
+    return open_scenario("llama-3.1-8b", "dgx-h100", 64, PLAN)
 
 
 @pytest.fixture(scope="module")
@@ -86,14 +90,15 @@ def document(scenario: Scenario) -> dict[str, Any]:
 
 
 TOTALS = (
-    "memory.peak_byte", "step.step_s", "step.mfu", "step.hfu", "step.token_per_s", "step.token_per_s_per_chip", "run.wall_s", "run.chip_hour",
-    "energy.total_j", "cost.total_usd", "carbon.total_kg", "carbon.operational_location_kg", "carbon.operational_market_kg",
-    "carbon.embodied_kg",
+    "memory.peak_byte", "step.step_s", "step.mfu", "step.hfu", "step.token_per_s", "step.token_per_s_per_chip", "run.wall_s",
+    "run.chip_hour", "energy.total_j", "cost.total_usd", "carbon.total_kg", "carbon.operational_location_kg",
+    "carbon.operational_market_kg", "carbon.embodied_kg",
 )  # fmt: skip
 KEYS = (
-    *TOTALS, "verdict.status", "verdict.ok", "verdict.reasons", "program.params_total", "program.params_active", "program.model_flop_per_token",
-    "memory.capacity_byte", "memory.worst_stage", "memory.parts", "step.parts", "run.goodput", "run.phases", "energy.parts", "cost.parts",
-    "carbon.parts", "assumptions", "sources", "scenario",
+    *TOTALS, "verdict.status", "verdict.ok", "verdict.reasons", "program.params_total", "program.params_active",
+    "program.model_flop_per_token", "memory.capacity_byte", "memory.worst_stage", "memory.parts", "step.parts",
+    "run.goodput", "run.phases",
+    "energy.parts", "cost.parts", "carbon.parts", "assumptions", "sources", "scenario",
 )  # fmt: skip
 
 
@@ -155,21 +160,33 @@ def test_out_of_memory_has_memory_and_advice_but_no_time_and_no_bill(scenario: S
 
 
 def test_advice_names_plans_that_fit() -> None:
-    tight = open_scenario("llama-3.1-8b", "dgx-h100", 8, {"tp": 1, "dp": 8, "zero": 0, "recompute": "none", "microbatch_size": 1})
+    plan = {**PLAN, "tp": 1, "dp": 8, "zero": 0}
+    tight = open_scenario("llama-3.1-8b", "dgx-h100", 8, plan)
     advice = suggestions(tight)
-    assert advice
-    options = dict(pair.split() for pair in _options(advice[0]))
-    plan = {"tp": 1, "dp": 8, "zero": 0, "recompute": "none", "microbatch_size": 1}
-    plan.update({flag.lstrip("-").replace("-", "_"): value for flag, value in options.items() if flag != "--set"})
-    settings = [value for flag, value in options.items() if flag == "--set"]
-    fixed = open_scenario("llama-3.1-8b", "dgx-h100", 8, plan, settings)
-    assert not any("no change" in line for line in advice)
-    assert as_document(fixed, made_result(fixed))["subject"]["num_chips"] == 8
+    assert 1 <= len(advice) <= 3
+    for sentence in advice:
+        assert sentence.startswith("would fit with --")
+        options, settings = parsed(sentence)
+        fixed = open_scenario("llama-3.1-8b", "dgx-h100", 8, {**plan, **options}, settings)
+        assert verdict(fit_memory(lower(fixed.workload, fixed.strategy), fixed.cluster.server.chip, fixed.stack)).ok
 
 
-def _options(sentence: str) -> list[str]:
-    words = [word.rstrip(":") for word in sentence.split()]
-    return [f"{word} {words[index + 1]}" for index, word in enumerate(words) if word.startswith("--")]
+def parsed(sentence: str) -> tuple[dict[str, str], list[str]]:
+    """Options and settings of a suggestion."""
+    said = sentence.removeprefix("would fit with ").partition(" (")[0].split()
+    pairs = list(zip(said[::2], said[1::2], strict=True))
+    options = {flag.lstrip("-").replace("-", "_"): value for flag, value in pairs if flag != "--set"}
+    return options, [value for flag, value in pairs if flag == "--set"]
+
+
+def test_advice_combines_changes_and_says_when_nothing_helps() -> None:
+    plan = {**PLAN, "tp": 1, "dp": 8, "zero": 0, "microbatch_size": 8}
+    small = open_scenario("llama-3.1-8b", "dgx-h100", 8, plan, ["system.server.chip.hbm_byte=24 GiB"])
+    (together,) = suggestions(small)
+    assert together.startswith("no single change is enough; would fit with --")
+    smaller = open_scenario("llama-3.1-8b", "dgx-h100", 8, plan, ["system.server.chip.hbm_byte=4 GiB"])
+    (never,) = suggestions(smaller)
+    assert "more chips" in never
 
 
 def test_screen_fits_and_has_no_escape_codes(document: dict[str, Any]) -> None:
@@ -253,7 +270,7 @@ def test_sources_join_every_passport(scenario: Scenario) -> None:
 
 def test_a_replaced_number_loses_its_passport() -> None:
     path = "system.server.chip.hbm_byte"
-    changed = open_scenario("llama-3.1-8b", "dgx-h100", 64, {}, [f"{path}=96 GiB"])
+    changed = open_scenario("llama-3.1-8b", "dgx-h100", 64, PLAN, [f"{path}=96 GiB"])
     assert path not in current(changed.document, changed.passports)
     assert path not in [value["path"] for entry in source_list(changed.document, changed.passports) for value in entry["values"]]
     if path in changed.passports:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
+from foretrain._version import __version__
+from foretrain.cli.output import writing
 from foretrain.core.errors import InputError
 
 EXIT_OK, EXIT_BAD_INPUT = 0, 2
@@ -26,12 +28,10 @@ def _flag(name: str, text: str) -> Parameter:
 
 def make_app() -> App:
     """The command tree."""
-    from foretrain.cli.main import version
-
     app = App(
         name="foretrain",
         help="Time, memory, energy, cost and carbon of a training run, before it starts.",
-        version=version,
+        version=f"foretrain {__version__}",
         result_action="return_value",
     )
     app.command(simulate)
@@ -115,6 +115,13 @@ def simulate(
     }  # fmt: skip
     scenario = open_scenario(model, on, chips, options, settings or ())
     document = as_document(scenario, simulate_scenario(scenario))
+    with writing():
+        _print(document, json=json, csv=csv, assumptions=assumptions)
+    return EXIT_OK
+
+
+def _print(document: dict[str, Any], *, json: bool, csv: bool, assumptions: bool) -> None:
+    """The document on stdout in the form that was asked for."""
     if json:
         from foretrain.report.json import dumps as as_json
 
@@ -127,7 +134,6 @@ def simulate(
         from foretrain.report import text
 
         text.show([*text.screen(document), *(text.assumptions(document) if assumptions else [])], sys.stdout)
-    return EXIT_OK
 
 
 def list_entries(kind: str | None = None, /) -> int:
@@ -143,13 +149,10 @@ def list_entries(kind: str | None = None, /) -> int:
     from foretrain.catalog.loader import KINDS, ids
     from foretrain.core.errors import NotFoundError, Problem
 
-    if kind is None:
-        for name in KINDS:
-            print(f"{name}: {', '.join(ids(name))}")
-        return EXIT_OK
-    if kind not in KINDS:
+    if kind is not None and kind not in KINDS:
         near = tuple(difflib.get_close_matches(kind, KINDS, n=2))
         raise NotFoundError([Problem(field="kind", value=kind, message="is not a kind of entry", allowed=", ".join(KINDS), nearest=near)])
-    for name in ids(kind):
-        print(name)
+    with writing():
+        for name in KINDS if kind is None else ids(kind):
+            print(f"{name}: {', '.join(ids(name))}" if kind is None else name)
     return EXIT_OK

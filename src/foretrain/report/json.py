@@ -27,8 +27,9 @@ Document = dict[str, Any]
 def as_document(scenario: Scenario, result: Result) -> Document:
     """The whole report of one plan.
 
-    Every number is finite or null; ``missing`` lists each null, or family of them, with the reason. A plan that runs out of memory has no
-    time and no bill, so ``step``, ``run``, ``energy``, ``cost`` and ``carbon`` keep their keys with null values. ``docs/report.md`` lists the keys.
+    Every number is finite or null; ``missing`` lists each null, or family of them, with the reason. A plan that runs out of memory has
+    no time and no bill, so ``step``, ``run``, ``energy``, ``cost`` and ``carbon`` keep their keys with null values. The page on
+    reports lists all keys.
     """
     answer = verdict(result.step.memory)
     advice = () if answer.ok else suggestions(scenario)
@@ -78,7 +79,7 @@ def _subject(scenario: Scenario) -> Document:
     """What was simulated, in the few values that identify it."""
     recipe, strategy, cluster = scenario.workload.recipe, scenario.strategy, scenario.cluster
     names = ("tp", "pp", "vpp", "dp", "cp", "ep", "etp", "microbatch_size", "num_microbatches", "zero")
-    words = ("sequence_parallel", "recompute", "schedule", "flash_attention")
+    words = ("sequence_parallel", "recompute", "schedule", "flash_attention", "optimizer_offload", "activation_offload")
     return {
         "model": scenario.model_name,
         "system": scenario.system_name,
@@ -158,7 +159,9 @@ def _bill(scenario: Scenario, bill: Bill, tokens: float) -> Document:
                 "wall_s": run.wall_s,
                 "chip_hour": run.chip_s / SECOND_PER_HOUR,
                 "goodput": run.goodput,
-                "phases": [{"purpose": phase.purpose, "duration_s": phase.duration_s, "num_chips": phase.num_chips} for phase in run.phases],
+                "phases": [
+                    {"purpose": phase.purpose, "duration_s": phase.duration_s, "num_chips": phase.num_chips} for phase in run.phases
+                ],
                 "num_steps": run.num_steps,
                 "num_failures": run.num_failures,
                 "checkpoint_interval_s": run.checkpoint_interval_s,

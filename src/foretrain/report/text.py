@@ -27,6 +27,7 @@ STEP_LABEL = {
     "pp_exposed": "exposed pipeline comm",
     "dp_exposed": "exposed data-parallel comm",
     "bubble": "pipeline bubble",
+    "offload": "offload to the host",
 }
 MEMORY_LABEL = {
     "master": "master weights",
@@ -157,6 +158,8 @@ def plan_words(s: Mapping[str, Any]) -> str:
         "sequence parallel" if s["sequence_parallel"] else "",
         "flash attention" if s["flash_attention"] else "attention not fused",
         s["optimizer"],
+        f"optimizer {s['optimizer_offload']:.0%} on the host" if s["optimizer_offload"] else "",
+        f"activations offloaded by {s['activation_offload']}" if s["activation_offload"] != "none" else "",
         f"stack {s['stack']}",
     ]
     return ", ".join(word for word in words if word)
