@@ -72,7 +72,11 @@ def test_o_mem_04_mixed_precision_is_not_four_times_the_model(grads: str, gb: fl
     recipe = dataclasses.replace(BF16, precision=dataclasses.replace(PRESETS["bf16"], grads=grads))  # type: ignore[arg-type]
     assert total(model_states(6.7e9, recipe, zero=0, shards=1.0)) / GB == pytest.approx(gb, rel=0.01)
     scenario = open_scenario(
-        "llama-2-7b", "dgx-a100", 1, {"tp": 1, "pp": 1, "zero": 0, "microbatch_size": 1, "global_batch_size": 1}, [f"recipe.precision.grads={grads}"]
+        "llama-2-7b",
+        "dgx-a100",
+        1,
+        {"tp": 1, "pp": 1, "zero": 0, "microbatch_size": 1, "global_batch_size": 1},
+        [f"recipe.precision.grads={grads}"],
     )
     assert verdict(simulate(scenario).step.memory).status == "oom"
 
@@ -112,7 +116,8 @@ def test_o_flop_02_tokens_to_flop_per_s(name: str, tokens_per_s: float, tflop_pe
 def test_o_flop_03_head_dim_is_not_hidden_over_heads() -> None:
     # The active part of Qwen3-235B-A22B as a dense model: 8 experts of 1,536 columns a token, and its router as part of the head's work.
     active = Model(
-        name="active", num_layers=94, hidden_size=4096, num_heads=64, num_kv_heads=4, head_dim=128, ffn_size=8 * 1536, vocab_size=151936, qk_norm="head"
+        name="active", num_layers=94, hidden_size=4096, num_heads=64, num_kv_heads=4, head_dim=128, ffn_size=8 * 1536,
+        vocab_size=151936, qk_norm="head"
     )  # fmt: skip
     router = 94 * 4096 * 128
     flop = {d: float(BY_NAME["causal"](dataclasses.replace(active, head_dim=d), 196608.0, ()) + 6 * router) * 196608 for d in (128, 64)}
@@ -230,7 +235,8 @@ def test_o_val_01_more_tensor_ranks_than_key_value_heads(heads: int, kv_heads: i
 def test_o_val_02_no_layer_is_lost() -> None:
     assert sum(split_layers(30, 4)) == 30
     model = Model(
-        name="30 layers", num_layers=30, hidden_size=2048, num_heads=16, num_kv_heads=16, head_dim=128, ffn_size=8192, vocab_size=50304, gated_mlp=False
+        name="30 layers", num_layers=30, hidden_size=2048, num_heads=16, num_kv_heads=16, head_dim=128, ffn_size=8192,
+        vocab_size=50304, gated_mlp=False
     )  # fmt: skip
     recipe = Recipe(seq_len=2048, global_batch_size=8, tokens=1e9)
     program = lower(Workload(model=model, recipe=recipe), Strategy(pp=4, num_microbatches=8))

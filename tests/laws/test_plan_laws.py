@@ -104,7 +104,9 @@ def test_memory_falls_and_time_grows_with_recomputation(name: str) -> None:
 def test_zero_stages_shrink_the_states_in_order() -> None:
     scenario = base()
     peaks = [
-        simulate(with_plan(scenario, dataclasses.replace(scenario.strategy, tp=1, dp=64, num_microbatches=1, zero=zero))).step.memory.peak_byte
+        simulate(
+            with_plan(scenario, dataclasses.replace(scenario.strategy, tp=1, dp=64, num_microbatches=1, zero=zero))
+        ).step.memory.peak_byte
         for zero in (0, 1, 2, 3)
     ]
     assert peaks == sorted(peaks, reverse=True)

@@ -44,7 +44,8 @@ def validate(cls: type[T], document: object, root: str, where: Where | None = No
     from pydantic import ValidationError
 
     try:
-        result: T = _adapter(cls).validate_python(document)
+        record: Any = cls
+        result: T = _adapter(record).validate_python(document)
     except ValidationError as error:
         raise InputError([_problem(details, cls, root, where) for details in error.errors(include_url=False)]) from None
     return result

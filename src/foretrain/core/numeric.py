@@ -71,7 +71,8 @@ def log2(x: Num) -> Num:
     >>> float(log2(8.0))
     3.0
     """
-    return np.log2(x)
+    result: Num = np.log2(x)
+    return result
 
 
 def sqrt(x: Num) -> Num:
@@ -80,7 +81,8 @@ def sqrt(x: Num) -> Num:
     >>> float(sqrt(9.0))
     3.0
     """
-    return np.sqrt(x)
+    result: Num = np.sqrt(x)
+    return result
 
 
 def positive(x: Num) -> Num:
@@ -89,7 +91,16 @@ def positive(x: Num) -> Num:
     >>> positive(0.0), positive(3.0)
     (0.0, 1.0)
     """
-    return 1.0 * (x > 0)
+    return (1.0 if x > 0 else 0.0) if isinstance(x, (int, float)) else np.greater(x, 0).astype(np.float64)
+
+
+def at_least(a: Num, b: Num) -> Num:
+    """1.0 where ``a`` is not below ``b``, else 0.0.
+
+    >>> at_least(2.0, 2.0), at_least(1.0, 2.0)
+    (1.0, 0.0)
+    """
+    return (1.0 if a >= b else 0.0) if _plain(a, b) else np.greater_equal(a, b).astype(np.float64)
 
 
 def stack(values: list[Num]) -> Array:

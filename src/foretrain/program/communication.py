@@ -6,7 +6,8 @@ from typing import Literal
 
 from foretrain.core.numeric import Num, minimum, positive
 from foretrain.program.layers import Local
-from foretrain.program.program import Collective, CollectiveOp, Group, Phase
+from foretrain.program.op import Phase
+from foretrain.program.program import Collective, CollectiveOp, Group
 from foretrain.strategy.mesh import strides
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.model import Model

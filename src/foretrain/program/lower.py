@@ -84,9 +84,10 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
 
 
 def recompute_flop(model: Model, recipe: Recipe, strategy: Strategy, model_flop: Num, tokens_per_step: Num) -> Num:
-    """FLOP executed again: a third of the model FLOP (one more forward pass) in full, the attention core's forward in selective recomputation.
+    """FLOP executed again.
 
-    The attention core is 4 h s per layer and token (2 h s causal); a fused kernel keeps no scores, so selective has nothing to repeat.
+    A third of the model FLOP (one more forward pass) in full, the attention core's forward pass in selective recomputation. The
+    attention core is 4 h s per layer and token (2 h s causal); a fused kernel keeps no scores, so selective has nothing to repeat.
     """
     if strategy.recompute == "full":
         return model_flop / 3.0

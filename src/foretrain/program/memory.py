@@ -25,7 +25,8 @@ OPTIMIZER_MOMENTS = {"adam": 2.0, "adamw": 2.0, "sgd": 1.0}
 def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num, offload: Num = 0.0) -> dict[str, Num]:
     """Bytes of weights, gradients, master copy and moments of ``params`` parameters held by one rank.
 
-    The share ``offload`` of master copy and moments is in host memory. Stage 1 divides master and moments by ``shards``, stage 2 also gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
+    The share ``offload`` of master copy and moments is in host memory. Stage 1 divides master and moments by ``shards``, stage 2 also
+    gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
 
     >>> from foretrain.workload.recipe import Recipe
     >>> recipe = Recipe(seq_len=1, global_batch_size=1, tokens=1)
@@ -90,7 +91,7 @@ def in_flight(strategy: Strategy, stage: int) -> Num:
 
 
 def logits_bytes(recipe: Recipe, strategy: Strategy, local: Local) -> Num:
-    """Bytes of the logits and what the loss makes of them: one copy turned into its gradient in place, or fp32 copy and gradient as well."""
+    """Bytes of the logits and what the loss makes of them: an fp32 copy that becomes the gradient, and unfused another for the gradient."""
     e = recipe.precision.byte("activation")
     per_logit = e + DTYPE_BYTE["fp32"] * (1 if strategy.build.fused_cross_entropy else 2)
     return local.tokens * local.vocab * per_logit
@@ -146,7 +147,8 @@ def gathered_bytes(layer_params: Num, recipe: Recipe, strategy: Strategy) -> Num
 def zero3_states_estimate(params: Num, largest_layer_params: Num, num_chips: Num, offload: frozenset[str] = frozenset()) -> Num:
     """DeepSpeed's own estimate of ZeRO-3 device memory for model states only [bytes], for comparison with its printed table.
 
-    ``4 largest + {18, 2, 0} params / chips`` for no offload, optimizer offload, and optimizer and parameter offload. It leaves out activations,
+    ``4 largest + {18, 2, 0} params / chips`` for no offload, optimizer offload, and optimizer and parameter offload. It leaves out
+    activations,
     gathered parameters, buffers and the context, so it is never what a run needs.
 
     >>> round(zero3_states_estimate(6.805e9, 131e6, 4) / 2**30, 3)

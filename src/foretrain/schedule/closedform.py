@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrain.core.numeric import Num, maximum
+from foretrain.core.numeric import Num, at_least, maximum
 from foretrain.core.record import record
 from foretrain.program.program import Program, StageKind
 from foretrain.schedule.overlap import AXES, PhaseTime
@@ -87,7 +87,7 @@ def _indicator(stages: list[_StageTime], slowest: Num) -> list[Num]:
     taken: Num = 0.0
     weights: list[Num] = []
     for stage in stages:
-        weight = (stage.total_s >= slowest) * (1.0 - taken)
+        weight = at_least(stage.total_s, slowest) * (1.0 - taken)
         taken = taken + weight
         weights.append(weight)
     return weights
@@ -103,15 +103,14 @@ def _stage_time(kind: StageKind, times: Times) -> _StageTime:
     passes = [(repeat, times.blocks[index]) for index, repeat in kind.repeats]
 
     def over(which: tuple[int, ...], value: str) -> Num:
-        return sum(repeat * getattr(block[phase], value) for repeat, block in passes for phase in which)
+        seconds: Num = sum(repeat * getattr(block[phase], value) for repeat, block in passes for phase in which)
+        return seconds
 
     everything = (FORWARD, RECOMPUTE, BACKWARD)
     compute = (FORWARD, BACKWARD)
 
     def by_axis(table: str) -> dict[str, Num]:
-        return {
-            axis: sum(repeat * _get(block[phase], table, axis) for repeat, block in passes for phase in everything) for axis in AXES
-        }
+        return {axis: sum(repeat * _get(block[phase], table, axis) for repeat, block in passes for phase in everything) for axis in AXES}
 
     exposed, hidden = by_axis("exposed_s"), by_axis("hidden_s")
     return _StageTime(

@@ -26,8 +26,10 @@ AXES = ("tp", "cp", "dp")
 class PhaseTime:
     """One pass (forward, recomputed forward or backward) through a block for one microbatch, in seconds.
 
-    ``matmul_s``, ``attention_s``, ``memory_bound_s``: device time by class of kernel. ``exposed_s`` and ``hidden_s``: communication by axis.
-    ``host_s``: how much longer the host takes to launch the kernels than the device to run them. ``matrix_s``, ``memory_s``: how long matrix
+    ``matmul_s``, ``attention_s``, ``memory_bound_s``: device time by class of kernel. ``exposed_s`` and ``hidden_s``: communication by
+    axis.
+    ``host_s``: how much longer the host takes to launch the kernels than the device to run them. ``matrix_s``, ``memory_s``: how long
+    matrix
     units and memory are really busy.
     """
 

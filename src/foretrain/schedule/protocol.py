@@ -16,9 +16,11 @@ class Times:
     """Seconds of everything a schedule arranges.
 
     ``blocks`` has the three passes of every block of the program, ``transfer_s`` one pipeline transfer, ``once_s`` the optimizer's work,
-    ``once_memory_s`` its memory-busy part, ``gather_s`` and ``reduce_s`` the once-per-step collectives that may hide under the first forward
+    ``once_memory_s`` its memory-busy part, ``gather_s`` and ``reduce_s`` the once-per-step collectives that may hide under the first
+    forward
     and the last backward pass, ``bare_s`` those that may not. ``offload_s`` is the
-    optimizer's work on the host and on the way there, ``offload_hidden_s`` the transfer of offloaded activations, which may hide under compute.
+    optimizer's work on the host and on the way there, ``offload_hidden_s`` the transfer of offloaded activations, which may hide under
+    compute.
     """
 
     blocks: tuple[tuple[PhaseTime, ...], ...]

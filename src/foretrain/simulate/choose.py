@@ -28,6 +28,7 @@ from foretrain.workload.recipe import Workload
 MICROBATCH_SIZES = (1, 2, 4, 8)
 PIPELINES = (1, 2, 4, 8, 16, 32, 64)
 CHUNKS = (1, 2, 4, 8)
+CHOSEN = ("tp", "pp", "vpp", "dp", "cp", "microbatch_size", "zero", "recompute", "schedule", "sequence_parallel")
 
 
 def choose(
@@ -68,10 +69,11 @@ def choose(
         reason = f"{workload.model.num_layers} layers do not divide by pp = {strategy.pp}; the first and last stage get fewer"
         notes.append(Assumption(field="strategy.stage_layers", value=list(split), reason=reason))
     if len(valid) > 1:
-        reason = f"fastest of {len(valid)} candidate plans that fit" if fits else f"no plan of {len(valid)} fits; this one needs the least memory"
-        for name in ("tp", "pp", "vpp", "dp", "cp", "microbatch_size", "zero", "recompute", "schedule", "sequence_parallel"):
-            if name not in fixed:
-                notes.append(Assumption(field=f"strategy.{name}", value=getattr(strategy, name), reason=reason))
+        fastest, least = f"fastest of {len(valid)} plans that keeps the margin", f"none of {len(valid)} plans fits; this needs least memory"
+        reason = fastest if fits else least
+        notes.extend(
+            Assumption(field=f"strategy.{name}", value=getattr(strategy, name), reason=reason) for name in CHOSEN if name not in fixed
+        )
     return strategy
 
 
@@ -106,11 +108,12 @@ def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cl
 
 def _words(base: Strategy, fixed: Mapping[str, Any], tp: int, pp: int, shards: int, num_layers: int) -> Iterator[dict[str, Any]]:
     """Word combinations of one choice of degrees."""
-    chunks = (base.vpp,) if "vpp" in fixed else CHUNKS if pp > 1 and "schedule" not in fixed else (1,)
+    chunks: tuple[int, ...] = (base.vpp,) if "vpp" in fixed else CHUNKS if pp > 1 and "schedule" not in fixed else (1,)
     if "schedule" in fixed and base.schedule == "interleaved" and "vpp" not in fixed:
         chunks = CHUNKS[1:]
-    zeros = (base.zero,) if "zero" in fixed else (1,) if pp > 1 or tp > 1 else (1, 3) if shards > 1 else (0,)
-    recomputes = (base.recompute,) if "recompute" in fixed else ("none", "full") if base.flash_attention else ("none", "selective", "full")
+    zeros: tuple[int, ...] = (base.zero,) if "zero" in fixed else (1,) if pp > 1 or tp > 1 else (1, 3) if shards > 1 else (0,)
+    free = ("none", "full") if base.flash_attention else ("none", "selective", "full")
+    recomputes: tuple[str, ...] = (base.recompute,) if "recompute" in fixed else free
     sequence_parallel = base.sequence_parallel if "sequence_parallel" in fixed else tp > 1
     for vpp, zero, recompute in product(chunks, zeros, recomputes):
         if vpp > 1 and pp * vpp > num_layers and "vpp" not in fixed:

@@ -17,8 +17,8 @@ TOKENS_PER_PARAMETER = 20.0
 def complete_recipe(recipe: dict[str, Any], model: Model, num_chips: int, notes: list[Assumption]) -> None:
     """Fill ``seq_len``, ``global_batch_size`` and ``tokens`` where missing; each gets an assumption that says so.
 
-    Sequence length: the model's maximum up to 4,096 tokens. Global batch: the published one in tokens, else 4 million tokens, at least a sequence a
-    chip and whole over the odd factor of the chip count. Tokens: 20 per parameter (Hoffmann et al., arXiv 2203.15556, table 3).
+    Sequence length: the model's maximum up to 4,096 tokens. Global batch: the published one in tokens, else 4 million tokens, at least a
+    sequence a chip and whole over the odd factor of the chip count. Tokens: 20 per parameter (Hoffmann et al., arXiv 2203.15556, table 3).
     """
     if recipe.get("seq_len") is None:
         longest = model.max_seq_len or DEFAULT_SEQ_LEN
@@ -38,7 +38,8 @@ def complete_recipe(recipe: dict[str, Any], model: Model, num_chips: int, notes:
         notes.append(Assumption(field="recipe.global_batch_size", value=recipe["global_batch_size"], reason=reason))
     if recipe.get("tokens") is None:
         recipe["tokens"] = TOKENS_PER_PARAMETER * num_parameters(model)
-        notes.append(Assumption(field="recipe.tokens", value=recipe["tokens"], reason="not given; 20 tokens per parameter (Hoffmann et al. 2022)"))
+        reason = "not given; 20 tokens per parameter (Hoffmann et al. 2022)"
+        notes.append(Assumption(field="recipe.tokens", value=recipe["tokens"], reason=reason))
 
 
 def _number(value: Any) -> float:

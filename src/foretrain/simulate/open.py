@@ -19,7 +19,6 @@ from foretrain.catalog import loader, yamlfile
 from foretrain.catalog.provenance import Passport, split
 from foretrain.catalog.schema import plain, validate
 from foretrain.core.errors import InputError, NotFoundError, Problem
-
 from foretrain.cost.account import Prices
 from foretrain.run.run import num_steps
 from foretrain.simulate.choose import choose
@@ -146,7 +145,7 @@ def ramp_steps(recipe: Recipe) -> float:
         return 0.0
     share = ramp.tokens / len(ramp.sizes())
     steps = sum(share / (size * recipe.seq_len) for size in ramp.sizes())
-    return float(round(steps - ramp.tokens / (ramp.end * recipe.seq_len)))
+    return float(round(float(steps - ramp.tokens / (ramp.end * recipe.seq_len))))
 
 
 def _record(draft: _Draft, cls: type[Any], root: str) -> Any:
@@ -156,7 +155,8 @@ def _record(draft: _Draft, cls: type[Any], root: str) -> Any:
 def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
     """Fill ``model`` and the recipe's published defaults; returns a scenario file's other keys, empty for the other kinds."""
     if not model:
-        raise InputError([Problem(field="model", message="is missing", allowed="a catalogue id, a config.json or its folder, a scenario YAML")])
+        allowed = "a catalogue id, a config.json or its folder, a scenario YAML"
+        raise InputError([Problem(field="model", message="is missing", allowed=allowed)])
     if "\0" in model:
         raise InputError([Problem(field="model", message="is not a name or a path", value=model)])
     path = Path(model)
@@ -199,9 +199,11 @@ def _read_scenario(draft: _Draft, path: Path) -> Mapping[str, Any]:
     ]
     if "model" not in document:
         problems.append(Problem(field="model", message="is missing", where=where(())))
-    for root in ("recipe", "strategy"):
-        if not isinstance(document.get(root, {}), dict):
-            problems.append(Problem(field=root, message="must be a mapping of fields", value=document[root], where=where((root,))))
+    problems.extend(
+        Problem(field=root, message="must be a mapping of fields", value=document[root], where=where((root,)))
+        for root in ("recipe", "strategy")
+        if not isinstance(document.get(root, {}), dict)
+    )
     if problems:
         raise InputError(problems)
     for root in ROOTS:
@@ -314,11 +316,13 @@ def _step_into(node: Any, key: str, path: str, value: str) -> Any:
 
 def _value(path: str, text: str) -> Any:
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise ValueError("aliases are not accepted")
-        return yaml.safe_load(text)
+        plain_text = not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader))
+        value = yaml.safe_load(text) if plain_text else None
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise InputError([Problem(field=path, value=text, message="is not a plain value")]) from None
+        plain_text = False
+    if not plain_text:
+        raise InputError([Problem(field=path, value=text, message="is not a plain value")])
+    return value
 
 
 def _machine_rules(workload: Workload, cluster: Cluster) -> list[Problem]:
@@ -341,5 +345,3 @@ def _machine_rules(workload: Workload, cluster: Cluster) -> list[Problem]:
             Problem(field="system.num_chips", value=chips, message=f"must fill whole servers of {per_server} chips", nearest=near)
         )
     return problems
-
-

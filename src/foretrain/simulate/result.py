@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from foretrain.carbon.account import Carbon
-from foretrain.core.numeric import Num
 from foretrain.core.record import record
 from foretrain.cost.account import Cost
 from foretrain.energy.account import Energy

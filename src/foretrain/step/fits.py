@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrain.core.constants import GIB
-from foretrain.core.numeric import Num, maximum
+from foretrain.core.numeric import Num, at_least, maximum
 from foretrain.core.verdict import Status, Verdict
 from foretrain.program.program import Program
 from foretrain.step.memory import Memory
@@ -11,15 +11,15 @@ from foretrain.system.chip import Chip
 from foretrain.system.stack import Stack
 
 MARGINAL_SHARE = 0.05
-"""A plan is called marginal when less than this share of the capacity is left (assumption, range 0.02 to 0.10: the error of
-memory predictions that users accept)."""
+"""A plan is called marginal when less than this share of the capacity is left (assumption, range 0.02 to 0.10: the error of memory
+predictions that users accept)."""
 
 
 def fit_memory(program: Program, chip: Chip, stack: Stack) -> Memory:
     """Memory of the worst rank: allocated, reserved by the allocator, and on the device.
 
-    ``reserved = allocated x (1 + fragmentation)``; ``device = reserved + context + communicators x communicator_byte``. Capacity is the chip's memory less
-    what the driver keeps.
+    ``reserved = allocated x (1 + fragmentation)``; ``device = reserved + context + communicators x communicator_byte``. Capacity is the
+    chip's memory less what the driver keeps.
     """
     peaks = [sum(stage.memory_byte.values()) for stage in program.stages]
     worst = peaks[0]
@@ -29,7 +29,7 @@ def fit_memory(program: Program, chip: Chip, stack: Stack) -> Memory:
     parts: dict[str, Num] = dict.fromkeys(program.stages[0].memory_byte, 0.0)
     index: Num = 0.0
     for stage, peak in zip(program.stages, peaks, strict=True):
-        weight = (peak >= worst) * (1.0 - taken)
+        weight = at_least(peak, worst) * (1.0 - taken)
         taken = taken + weight
         index = index + weight * stage.first
         parts = {name: value + weight * stage.memory_byte[name] for name, value in parts.items()}

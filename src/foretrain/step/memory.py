@@ -13,7 +13,8 @@ class Memory:
     """Memory of the worst rank. ``parts_byte`` sum to ``peak_byte``, what the framework has allocated at ``peak_moment``.
 
     ``reserved_byte`` adds the allocator's fragmentation; ``device_byte`` also ``context_byte`` and ``communicator_byte`` and is
-    compared with ``capacity_byte``. ``worst_stage`` is the index of the pipeline stage. ``stages`` and ``stage_params`` have one row per stage kind.
+    compared with ``capacity_byte``. ``worst_stage`` is the index of the pipeline stage. ``stages`` and ``stage_params`` have one row
+    per stage kind.
     """
 
     peak_byte: Num

@@ -150,7 +150,8 @@ def batch_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Pr
     step = int(strategy.dp) * int(strategy.microbatch_size)
     batch = int(recipe.global_batch_size)
     if batch % step:
-        text = f"global_batch_size = {batch} must be a multiple of dp x microbatch_size = {int(strategy.dp)} x {int(strategy.microbatch_size)} = {step}"
+        factors = f"{int(strategy.dp)} x {int(strategy.microbatch_size)}"
+        text = f"global_batch_size = {batch} must be a multiple of dp x microbatch_size = {factors} = {step}"
         choices = around(batch, step)
         yield Problem(field="recipe.global_batch_size", value=batch, message=text, nearest=choices)
         yield Problem(field="strategy.dp", value=int(strategy.dp), message=text, nearest=nearest(int(strategy.dp), divisors(batch)))
@@ -182,7 +183,8 @@ def feature_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[
     """Features that need or exclude one another."""
     for name, value in (("ep", strategy.ep), ("etp", strategy.etp)):
         if int(value) != 1:
-            yield Problem(field=f"strategy.{name}", value=int(value), message="this model has no experts to spread", allowed="1", nearest=(1,))
+            text = "this model has no experts to spread"
+            yield Problem(field=f"strategy.{name}", value=int(value), message=text, allowed="1", nearest=(1,))
     if sorted(strategy.mesh) != ["cp", "dp", "pp", "tp"]:
         yield Problem(field="strategy.mesh", value=list(strategy.mesh), message="must name each of tp, cp, dp, pp once")
     if int(strategy.cp) > 1 and not strategy.flash_attention:

@@ -27,7 +27,8 @@ class Strategy:
     optimizer), 2 also gradients, 3 also weights (FSDP). ``stage_layers`` gives the layers of each of the
     ``pp`` stages; empty lets ``strategy.layout`` choose. ``mesh`` lists the axes from the innermost
     (neighbouring chips) to the outermost.
-    ``optimizer_offload`` is the share of master copy and moments that is kept and updated in host memory; ``activation_offload`` ``layer`` moves
+    ``optimizer_offload`` is the share of master copy and moments that is kept and updated in host memory; ``activation_offload``
+    ``layer`` moves
     each layer's stored activations to the host and back.
     """
 

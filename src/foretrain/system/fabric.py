@@ -16,7 +16,9 @@ class Tier:
 
     ``byte_per_s`` is the wire rate per chip and per direction; ``efficiency`` the share of it that large collectives
     reach; ``hop_s`` one step of a ring or tree with a large-message protocol, ``small_hop_s`` with a low-latency one, which moves
-    data at ``small_efficiency`` of the wire; ``collective_s`` the fixed cost of starting one collective.
+    data at ``small_efficiency`` of the wire; ``collective_s`` the fixed cost of starting one collective that uses this tier.
+    ``in_network_reduction``: share of the wire that an all-reduce by the tier's own switches reaches (NVLink SHARP; read on the innermost
+    tier only), 0 where they cannot add; ``reduction_s`` one pass through such a switch.
     """
 
     name: str
@@ -27,6 +29,8 @@ class Tier:
     small_hop_s: Annotated[Num, Quantity("s", ge=0)]
     small_efficiency: Fraction
     collective_s: Annotated[Num, Quantity("s", ge=0)]
+    in_network_reduction: Annotated[Num, Quantity(ge=0, le=1)] = 0.0
+    reduction_s: Annotated[Num, Quantity("s", ge=0)] = 0.0
 
 
 @record

@@ -12,7 +12,8 @@ from foretrain.core.units import Quantity
 @record
 class Site:
     """``pue``: facility over IT energy. ``location_kg_per_j`` and ``market_kg_per_j``: grid mean and contract-based carbon intensity; their
-    ``intensity_definition`` says which emissions are counted. ``electricity_usd_per_j``: price at the meter. ``wue_l_per_j``: litres of on-site water
+    ``intensity_definition`` says which emissions are counted. ``electricity_usd_per_j``: price at the meter. ``wue_l_per_j``: litres
+    of on-site water
     per joule of IT energy."""
 
     name: str

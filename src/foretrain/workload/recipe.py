@@ -27,7 +27,8 @@ class BatchRamp:
 
 @record
 class Recipe:
-    """``seq_len`` tokens per sequence (padding included), ``document_lens`` tokens of the documents packed into it (empty: one document), ``global_batch_size`` sequences per optimizer step, ``tokens`` of the whole run.
+    """``seq_len`` tokens per sequence (padding included), ``document_lens`` tokens of the documents packed into it (empty: one
+    document), ``global_batch_size`` sequences per optimizer step, ``tokens`` of the whole run.
 
     ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``full``, ``palm``,
     ``megatron`` or ``6n``.
