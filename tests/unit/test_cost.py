@@ -15,51 +15,9 @@ from foretrain.cost.cost import account_cost
 from foretrain.cost.finance import capital_recovery
 from foretrain.cost.tco import yearly_cost_per_chip
 from foretrain.energy.account import Energy
-from foretrain.run.phases import Busy, Phase, Run
-from foretrain.system.chip import Chip, Kernels
-from foretrain.system.cluster import Cluster
-from foretrain.system.fabric import Fabric
-from foretrain.system.reliability import Reliability
-from foretrain.system.server import Server
-from foretrain.system.site import Site
-from foretrain.system.storage import Storage
+from tests.bill import logged, machine, site_of
 
 ENERGY = Energy(total_j=1000 * J_PER_KWH, it_j=800 * J_PER_KWH, parts_j={}, mean_w_per_chip=1000.0, peak_w=1e5)
-
-
-def machine(num_chips: float = 8.0) -> Cluster:
-    """Eight 700 W chips per server, round numbers everywhere else."""
-    kernels = Kernels(matmul_efficiency={}, stream_efficiency=0.9, kernel_s=0.0, wave_s=0.0, tiles=(), attention={})
-    chip = Chip(
-        name="chip", dense_flop_per_s={"bf16": 1e15}, vector_flop_per_s=6e13, num_sm=132, hbm_byte=8e10, hbm_byte_per_s=3.35e12,
-        l2_byte=5e7, tdp_w=700.0, idle_w=75.0, reserved_byte=0.0, kernels=kernels,
-    )  # fmt: skip
-    server = Server(
-        name="server", chip=chip, num_chips=8.0, rated_w=10200.0, host_idle_w=1450.0, host_busy_w=2050.0, psu_efficiency=0.94,
-        purchase_usd=300000.0, embodied_boundary="cradle-to-gate", embodied_kg={"board": 1312.0, "rest": 3000.0},
-    )  # fmt: skip
-    return Cluster(
-        name="cluster", num_chips=num_chips, server=server,
-        fabric=Fabric(name="fabric", topology="fat tree", tiers=(), switch_w=100.0, switch_usd=0.0),
-        storage=Storage(name="storage", write_byte_per_s=2e12, read_byte_per_s=4e12, server_byte_per_s=5e9),
-        reliability=Reliability(failure_per_chip_s=5e-9, restart_s=600.0, step_overhead_s=0.05, evaluation_fraction=0.01),
-    )  # fmt: skip
-
-
-def logged(num_chips: float, hours: float, busy: Busy | None = None) -> Run:
-    """A run of which only chips and wall-clock hours are known."""
-    wall_s = hours * SECOND_PER_HOUR
-    phase = Phase(purpose="steps", duration_s=wall_s, num_chips=num_chips, busy=busy or Busy())
-    return Run(
-        num_chips=num_chips, num_steps=1.0, phases=(phase,), wall_s=wall_s, goodput=1.0, checkpoint_interval_s=wall_s, num_failures=0.0
-    )
-
-
-def site_of(pue: float = 1.0, location_kg_per_kwh: float = 0.4, market_kg_per_kwh: float = 0.0) -> Site:
-    return Site(
-        name="site", pue=pue, location_kg_per_j=location_kg_per_kwh / J_PER_KWH, market_kg_per_j=market_kg_per_kwh / J_PER_KWH,
-        intensity_definition="average", electricity_usd_per_j=0.08 / J_PER_KWH, wue_l_per_j=0.2 / J_PER_KWH,
-    )  # fmt: skip
 
 
 def prices_of(tenure: Literal["rented", "owned"] = "rented", rate: float = 0.0) -> Prices:

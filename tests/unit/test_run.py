@@ -11,49 +11,8 @@ from foretrain.core.constants import SECOND_PER_DAY, SECOND_PER_HOUR
 from foretrain.run.goodput import checkpoint_interval, checkpoint_times, interrupt
 from foretrain.run.phases import Run
 from foretrain.run.run import num_steps, simulate_run
-from foretrain.step.memory import Memory
-from foretrain.step.step import Step
-from foretrain.system.chip import Chip, Kernels
 from foretrain.system.cluster import Cluster
-from foretrain.system.fabric import Fabric
-from foretrain.system.reliability import Reliability
-from foretrain.system.server import Server
-from foretrain.system.storage import Storage
-from foretrain.timeline.steptime import StepTime
-
-
-def machine(num_chips: float = 8.0) -> Cluster:
-    """Eight 700 W chips per server, round numbers everywhere else."""
-    kernels = Kernels(matmul_efficiency={}, stream_efficiency=0.9, kernel_s=0.0, wave_s=0.0, tiles=(), attention={})
-    chip = Chip(
-        name="chip", dense_flop_per_s={"bf16": 1e15}, vector_flop_per_s=6e13, num_sm=132, hbm_byte=8e10, hbm_byte_per_s=3.35e12,
-        l2_byte=5e7, tdp_w=700.0, idle_w=75.0, reserved_byte=0.0, kernels=kernels,
-    )  # fmt: skip
-    server = Server(
-        name="server", chip=chip, num_chips=8.0, rated_w=10200.0, host_idle_w=1450.0, host_busy_w=2050.0, psu_efficiency=0.94,
-        purchase_usd=300000.0, embodied_boundary="cradle-to-gate", embodied_kg={"board": 1312.0, "rest": 3000.0},
-    )  # fmt: skip
-    return Cluster(
-        name="cluster", num_chips=num_chips, server=server,
-        fabric=Fabric(name="fabric", topology="fat tree", tiers=(), switch_w=100.0, switch_usd=0.0),
-        storage=Storage(name="storage", write_byte_per_s=2e12, read_byte_per_s=4e12, server_byte_per_s=5e9),
-        reliability=Reliability(failure_per_chip_s=5e-9, restart_s=600.0, step_overhead_s=0.05, evaluation_fraction=0.01),
-    )  # fmt: skip
-
-
-def step_of(step_s: float) -> Step:
-    """A step of ``step_s`` with links that are busy for longer than it."""
-    time = StepTime(
-        step_s=step_s, parts_s={}, hidden_s={}, matrix_s=0.5 * step_s, memory_s=0.4 * step_s, link_s=1.2 * step_s, bubble_fraction=0.0
-    )
-    memory = Memory(
-        peak_byte=0.0, reserved_byte=0.0, device_byte=0.0, context_byte=0.0, communicator_byte=0.0, capacity_byte=1.0, worst_stage=0.0,
-        peak_moment="", parts_byte={}, stages={}, stage_params={},
-    )  # fmt: skip
-    return Step(
-        time=time, memory=memory, mfu=0.4, hfu=0.4, token_per_s=1.0, token_per_s_per_chip=1.0, model_flop_per_s_per_chip=1.0,
-        peak_flop_per_s=1.0,
-    )  # fmt: skip
+from tests.bill import machine, step_of
 
 
 def with_reliability(cluster: Cluster, **changes: float) -> Cluster:
@@ -147,7 +106,8 @@ def test_a_job_that_fails_faster_than_it_works_never_finishes(rate: float) -> No
 
 
 def test_chips_work_during_steps_evaluation_and_rework_only() -> None:
-    run = simulate_run(step_of(2.0), 10.0, 1e12, machine())
+    """Transfers beside each other add up to more than the step: the links are busy all the time."""
+    run = simulate_run(step_of(2.0, links=1.2), 10.0, 1e12, machine())
     busy = {phase.purpose: phase.busy for phase in run.phases}
     assert (busy["steps"].matrix, busy["steps"].memory, busy["steps"].links) == pytest.approx((0.5, 0.4, 1.0))
     assert busy["evaluation"] == busy["lost"] == busy["steps"]
