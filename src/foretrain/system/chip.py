@@ -26,13 +26,16 @@ class Tile:
 class AttentionKernel:
     """A fused attention kernel: fractions of the dense 16-bit peak at head_dim 128 and long sequences.
 
-    ``q_tile`` and ``kv_tile`` are the rows and columns of scores a thread block works on at once.
+    A thread block works on ``q_tile`` rows of scores. Its start and its end, when the matrix units wait for the first operands and for
+    the last output, cost it as much as ``ramp_len`` columns. ``softmax_head_dim``: the
+    head_dim at which the exponentials of a score would take as long as its products.
     """
 
     forward_efficiency: Fraction
     backward_efficiency: Fraction
     q_tile: Annotated[Num, Quantity(integer=True, ge=16)] = 128
-    kv_tile: Annotated[Num, Quantity(integer=True, ge=16)] = 128
+    ramp_len: Annotated[Num, Quantity(ge=0)] = 170.0
+    softmax_head_dim: Annotated[Num, Quantity(ge=0)] = 20.0
 
 
 @record
@@ -42,7 +45,8 @@ class Kernels:
     ``matmul_efficiency``: sustained share of the dense peak in the main loop of large GEMMs, by data type (includes
     the clock a chip holds under its power limit). ``stream_efficiency``: share of the memory bandwidth
     that elementwise and reduction kernels reach. ``kernel_s``: time from a kernel's start to its first and from its last useful
-    work. ``wave_s``: prologue and epilogue of one wave of matmul tiles.
+    work. ``wave_s``: first loads and last stores of one wave of the first tile listed, which is the largest; a smaller one takes
+    less in proportion to its area.
     """
 
     matmul_efficiency: Mapping[str, Fraction]
