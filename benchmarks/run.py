@@ -70,9 +70,9 @@ def main() -> None:
     print(f"foretrain simulate        {fresh * 1e3:8.1f} ms  median of 7        {fresh / bare:6.1f} x bare python")
 
     scenario = foretrain.open_scenario("llama-3.1-8b", on="dgx-h100", chips=64, options={"tp": 2})
-    foretrain.simulate(scenario)
+    foretrain.simulate_scenario(scenario)
     loop = min(seconds(fixed_loop) for _ in range(20))
-    once = min(seconds(lambda: foretrain.simulate(scenario)) for _ in range(50))
+    once = min(seconds(lambda: foretrain.simulate_scenario(scenario)) for _ in range(50))
     print(f"one evaluation            {once * 1e3:8.3f} ms  best of 50         {once / loop:6.2f} x fixed loop ({loop * 1e3:.2f} ms)")
 
     scalar = min(seconds(lambda: step_of(scenario, scenario.strategy)) for _ in range(50))

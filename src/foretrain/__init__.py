@@ -1,6 +1,6 @@
 """foretrain: time, memory, energy, cost and carbon of a training run, before it is run.
 
-``open_scenario`` resolves a description, ``simulate`` answers it; the other names are the waists and records in between.
+``open_scenario`` resolves a description, ``simulate_scenario`` answers it; the other names are the waists and records in between.
 Names are imported on first use, so importing the package costs nothing.
 """
 
@@ -13,7 +13,7 @@ from foretrain._version import __version__
 
 _HOME = {
     "open_scenario": "foretrain.simulate.open",
-    "simulate": "foretrain.simulate.simulate",
+    "simulate_scenario": "foretrain.simulate.simulate",
     "simulate_program": "foretrain.simulate.simulate",
     "account": "foretrain.simulate.simulate",
     "lower": "foretrain.program.lower",

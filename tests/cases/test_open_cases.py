@@ -13,7 +13,7 @@ from foretrain.program.layers import local_shapes
 from foretrain.program.lower import lower
 from foretrain.program.memory import layer_activations, model_states, zero3_states_estimate
 from foretrain.simulate.open import open_scenario
-from foretrain.simulate.simulate import simulate
+from foretrain.simulate.simulate import simulate_scenario
 from foretrain.step.fits import verdict
 from foretrain.strategy import rules
 from foretrain.strategy.layout import split_layers
@@ -51,7 +51,7 @@ def test_o_mem_02_states_estimate_is_not_the_need() -> None:
     scenario = open_scenario(
         "llama-2-7b", "dgx-a100", 4, {"tp": 1, "pp": 1, "zero": 3, "microbatch_size": 1, "global_batch_size": 4, "recompute": "none"}
     )
-    memory = simulate(scenario).step.memory
+    memory = simulate_scenario(scenario).step.memory
     assert memory.device_byte > 5 * zero3_states_estimate(6.805e9, 131e6, 4, both)
     assert {"activations", "gathered", "logits"} <= set(memory.parts_byte)
 
@@ -78,7 +78,7 @@ def test_o_mem_04_mixed_precision_is_not_four_times_the_model(grads: str, gb: fl
         {"tp": 1, "pp": 1, "zero": 0, "microbatch_size": 1, "global_batch_size": 1},
         [f"recipe.precision.grads={grads}"],
     )
-    assert verdict(simulate(scenario).step.memory).status == "oom"
+    assert verdict(simulate_scenario(scenario).step.memory).status == "oom"
 
 
 @pytest.mark.parametrize(("flash", "gib", "status"), [(False, 20.04, "oom"), (True, 5.98, "fits")])
@@ -94,7 +94,7 @@ def test_o_mem_08_the_attention_score_term(flash: bool, gib: float, status: str)
     local = local_shapes(model, recipe, scenario.strategy)
     layers = model.num_layers * layer_activations(model, recipe, scenario.strategy, local)
     assert layers / GIB == pytest.approx(gib, rel=0.10)
-    assert verdict(simulate(scenario).step.memory).status == status
+    assert verdict(simulate_scenario(scenario).step.memory).status == status
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_o_flop_04_packed_documents() -> None:
     assert packing_efficiency(4096.0, (1000, 1000, 1000)) == pytest.approx(0.732, rel=0.005)
     scenario = open_scenario("llama-3-8b", "dgx-h100", 8, {"tp": 1, "seq_len": 4096}, ["recipe.document_lens=[1024, 1024, 1024, 1024]"])
     unpacked = open_scenario("llama-3-8b", "dgx-h100", 8, {"tp": 1, "seq_len": 4096})
-    both = [simulate(case).step.time.parts_s for case in (scenario, unpacked)]
+    both = [simulate_scenario(case).step.time.parts_s for case in (scenario, unpacked)]
     assert both[0]["attention"] < both[1]["attention"]
 
 
@@ -165,14 +165,14 @@ def test_o_flop_07_mfu_and_hfu(params: int, layers: int, hidden: int, tokens_per
     assert model_flop / 989.4e12 == pytest.approx(mfu, rel=0.005)
     assert model_flop * (4 / 3 if recompute else 1) / 989.4e12 == pytest.approx(hfu, rel=0.005)
     options = {"tp": 1, "recompute": "full" if recompute else "none", "seq_len": 2048}
-    step = simulate(open_scenario("llama-2-7b", "dgx-h100", 64, options)).step
+    step = simulate_scenario(open_scenario("llama-2-7b", "dgx-h100", 64, options)).step
     assert step.hfu / step.mfu == pytest.approx(4 / 3 if recompute else 1.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("accumulation", [1, 4])
 def test_o_rep_01_tokens_per_second_with_accumulation(accumulation: int) -> None:
     options = {"tp": 1, "pp": 1, "zero": 3, "seq_len": 2048, "microbatch_size": 16, "global_batch_size": 8 * 16 * accumulation}
-    step = simulate(open_scenario("llama-3-8b", "dgx-h100", 8, options)).step
+    step = simulate_scenario(open_scenario("llama-3-8b", "dgx-h100", 8, options)).step
     assert step.token_per_s_per_chip * 8 * step.time.step_s == pytest.approx(8 * 16 * accumulation * 2048, rel=1e-9)
 
 
@@ -187,7 +187,7 @@ def test_o_rep_02_the_log_and_the_calendar(overhead_s: float, days: float) -> No
     )  # fmt: skip
     assert scenario.num_steps == pytest.approx(95367, rel=5e-4)
     assert num_steps(100e9, 512 * 2048.0) == scenario.num_steps
-    step = simulate(scenario).step
+    step = simulate_scenario(scenario).step
     timed = dataclasses.replace(step, time=dataclasses.replace(step.time, step_s=1.85))
     run = simulate_run(timed, scenario.num_steps, 0.0, scenario.cluster)
     assert run.wall_s / SECOND_PER_DAY == pytest.approx(days, rel=0.01)
@@ -272,8 +272,8 @@ def test_o_val_04_activation_offload_excludes_pipelines_and_recomputation(other:
 
 def test_o_val_04_optimizer_offload_works_with_a_pipeline() -> None:
     options = {"tp": 1, "pp": 2, "vpp": 1, "dp": 4, "schedule": "1f1b", "recompute": "none", "microbatch_size": 1, "zero": 1}
-    kept = simulate(open_scenario("llama-3.1-8b", "dgx-h100", 8, options)).step
-    moved = simulate(open_scenario("llama-3.1-8b", "dgx-h100", 8, options, ["strategy.optimizer_offload=1.0"])).step
+    kept = simulate_scenario(open_scenario("llama-3.1-8b", "dgx-h100", 8, options)).step
+    moved = simulate_scenario(open_scenario("llama-3.1-8b", "dgx-h100", 8, options, ["strategy.optimizer_offload=1.0"])).step
     for stage, params in kept.memory.stage_params.items():
         saved = kept.memory.stages[stage] - moved.memory.stages[stage]
         assert saved == pytest.approx(params * 12 / 4, rel=1e-9)
@@ -283,7 +283,7 @@ def test_o_val_04_optimizer_offload_works_with_a_pipeline() -> None:
 def test_o_sim_03_seconds_and_parts() -> None:
     options = {"tp": 2, "pp": 2, "dp": 4, "microbatch_size": 1, "global_batch_size": 64, "seq_len": 4096, "tokens": 1e12}
     scenario = open_scenario("llama-3-8b", "dgx-h100", 16, options)
-    result = simulate(scenario)
+    result = simulate_scenario(scenario)
     assert total(result.step.time.parts_s) == pytest.approx(result.step.time.step_s, rel=1e-9)
     run = result.bill.run
     steps = next(phase for phase in run.phases if phase.purpose == "steps")

@@ -46,10 +46,10 @@ def test_json_page_lists_every_key() -> None:
     """Every key of the report down to the second level stands on the page, and every key of the page is in the report."""
     from foretrain.report.json import as_document
     from foretrain.simulate.open import open_scenario
-    from foretrain.simulate.simulate import simulate
+    from foretrain.simulate.simulate import simulate_scenario
 
     scenario = open_scenario("llama-3.1-8b", "dgx-h100", 64, {"tp": 2})
-    document = as_document(scenario, simulate(scenario))
+    document = as_document(scenario, simulate_scenario(scenario))
     open_ended = {"subject", "number_kinds", "scenario"}
     keys = set()
     for name, value in document.items():
@@ -71,7 +71,9 @@ def test_pages_build_and_load_nothing_from_elsewhere(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", str(ROOT / "docs"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
-    loads = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"(?:https?:)?//|<link\b[^>]*\bhref=\"(?:https?:)?//|@import|url\((?:https?:)?//")
+    loads = re.compile(
+        r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"(?:https?:)?//|<link\b[^>]*\bhref=\"(?:https?:)?//|@import|url\((?:https?:)?//"
+    )
     for path in [*tmp_path.rglob("*.html"), *tmp_path.rglob("*.css")]:
         text = path.read_text(encoding="utf-8")
         assert not loads.search(text), path.name

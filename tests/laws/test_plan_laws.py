@@ -14,7 +14,7 @@ import pytest
 from foretrain.core.terms import total
 from foretrain.simulate.batch import stack_plans
 from foretrain.simulate.result import Result
-from foretrain.simulate.simulate import simulate
+from foretrain.simulate.simulate import simulate_scenario
 from tests.plans import base, random_plans, with_plan
 
 COUNT = 10_000 if os.environ.get("FORETRAIN_FUZZ") == "full" else 2_000
@@ -45,9 +45,9 @@ def test_arrays_equal_scalars_over_random_valid_plans() -> None:
     plans = random_plans(COUNT, 20261130, scenario)
     compared = 0
     for members, strategy in stack_plans(plans):
-        together = figures(simulate(with_plan(scenario, strategy)))
+        together = figures(simulate_scenario(with_plan(scenario, strategy)))
         for position, index in enumerate(members):
-            alone = figures(simulate(with_plan(scenario, plans[index])))
+            alone = figures(simulate_scenario(with_plan(scenario, plans[index])))
             assert alone.keys() == together.keys()
             for path, value in alone.items():
                 column = np.broadcast_to(np.asarray(together[path], dtype=float), len(members))[position]
@@ -59,7 +59,7 @@ def test_arrays_equal_scalars_over_random_valid_plans() -> None:
 def test_parts_add_up() -> None:
     scenario = base()
     for plan in random_plans(200, 1, scenario):
-        result = simulate(with_plan(scenario, plan))
+        result = simulate_scenario(with_plan(scenario, plan))
         step, bill = result.step, result.bill
         assert math.isclose(float(total(step.time.parts_s)), float(step.time.step_s), rel_tol=1e-12)
         assert all(float(part) >= 0 for part in step.time.parts_s.values()), step.time.parts_s
@@ -74,7 +74,7 @@ def test_throughput_identity() -> None:
     scenario = base()
     for plan in random_plans(100, 2, scenario):
         case = with_plan(scenario, plan)
-        step = simulate(case).step
+        step = simulate_scenario(case).step
         tokens = float(case.workload.recipe.global_batch_size) * float(case.workload.recipe.seq_len)
         assert math.isclose(float(step.token_per_s_per_chip) * float(plan.world_size) * float(step.time.step_s), tokens, rel_tol=1e-12)
 
@@ -82,7 +82,7 @@ def test_throughput_identity() -> None:
 def test_communication_and_bubble_vanish_on_one_chip() -> None:
     scenario = base()
     alone = dataclasses.replace(scenario.strategy, tp=1, dp=1, pp=1, num_microbatches=4)
-    time = simulate(with_plan(scenario, alone)).step.time
+    time = simulate_scenario(with_plan(scenario, alone)).step.time
     for part in ("tp_exposed", "cp_exposed", "pp_exposed", "dp_exposed", "bubble"):
         assert time.parts_s[part] == 0, part
     assert sum(float(value) for value in time.hidden_s.values()) == 0
@@ -94,9 +94,9 @@ def test_memory_falls_and_time_grows_with_recomputation(name: str) -> None:
     scenario = base()
     unfused = dataclasses.replace(scenario.strategy, flash_attention=False, num_microbatches=4, dp=1, recompute=name)
     order = ["none", "selective", "full"]
-    result = simulate(with_plan(scenario, unfused)).step
+    result = simulate_scenario(with_plan(scenario, unfused)).step
     for heavier in order[: order.index(name)]:
-        other = simulate(with_plan(scenario, dataclasses.replace(unfused, recompute=heavier))).step
+        other = simulate_scenario(with_plan(scenario, dataclasses.replace(unfused, recompute=heavier))).step
         assert result.memory.peak_byte < other.memory.peak_byte
         assert result.time.step_s > other.time.step_s
 
@@ -104,7 +104,7 @@ def test_memory_falls_and_time_grows_with_recomputation(name: str) -> None:
 def test_zero_stages_shrink_the_states_in_order() -> None:
     scenario = base()
     peaks = [
-        simulate(
+        simulate_scenario(
             with_plan(scenario, dataclasses.replace(scenario.strategy, tp=1, dp=64, num_microbatches=1, zero=zero))
         ).step.memory.peak_byte
         for zero in (0, 1, 2, 3)
@@ -114,7 +114,7 @@ def test_zero_stages_shrink_the_states_in_order() -> None:
 
 def test_longer_sequences_and_larger_microbatches_never_take_less() -> None:
     scenario = base()
-    steps = [simulate(with_plan(scenario, dataclasses.replace(scenario.strategy, dp=1, microbatch_size=b))).step for b in (1, 2, 4, 8)]
+    steps = [simulate_scenario(with_plan(scenario, dataclasses.replace(scenario.strategy, dp=1, microbatch_size=b))).step for b in (1, 2, 4, 8)]
     assert [s.time.step_s for s in steps] == sorted(s.time.step_s for s in steps)
     assert [s.memory.peak_byte for s in steps] == sorted(s.memory.peak_byte for s in steps)
 
@@ -130,5 +130,5 @@ def test_a_slower_wire_or_chip_never_helps() -> None:
     ):
         slow = base("llama-3.1-70b", "dgx-h100", 64, override)
         for plan in random_plans(30, 3, fast):
-            quick = simulate(with_plan(fast, plan)).step.time.step_s
-            assert simulate(with_plan(slow, plan)).step.time.step_s >= quick * (1 - 1e-12), override
+            quick = simulate_scenario(with_plan(fast, plan)).step.time.step_s
+            assert simulate_scenario(with_plan(slow, plan)).step.time.step_s >= quick * (1 - 1e-12), override

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrain.simulate.simulate import simulate
+from foretrain.simulate.simulate import simulate_scenario
 from foretrain.validate.measurements import load_rows
 from foretrain.validate.metrics import Errors, errors
 from foretrain.validate.null_model import null_step_s
@@ -12,7 +12,7 @@ from foretrain.validate.null_model import null_step_s
 
 def compare(table: str) -> tuple[Errors, Errors]:
     rows = load_rows(table)
-    predicted = [float(simulate(row.scenario).step.time.step_s) for row in rows]
+    predicted = [float(simulate_scenario(row.scenario).step.time.step_s) for row in rows]
     null = [null_step_s(row.scenario) for row in rows]
     measured = [row.measured_s for row in rows]
     print(f"\n{table}: measured, predicted, error, null model, error")

@@ -103,7 +103,7 @@ def simulate(
     from foretrain.core.errors import Problem
     from foretrain.report.json import as_document
     from foretrain.simulate.open import open_scenario
-    from foretrain.simulate.simulate import simulate as simulate_scenario
+    from foretrain.simulate.simulate import simulate_scenario
 
     if json + csv + assumptions > 1:
         raise InputError([Problem(field="output", message="--json, --csv and --assumptions exclude one another", allowed="one of them")])

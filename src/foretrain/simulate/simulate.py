@@ -21,7 +21,7 @@ from foretrain.system.site import Site
 from foretrain.system.stack import Stack
 
 
-def simulate(scenario: Scenario) -> Result:
+def simulate_scenario(scenario: Scenario) -> Result:
     """From a description: lower it to a program and simulate that."""
     program = lower(scenario.workload, scenario.strategy)
     return simulate_program(
