@@ -41,8 +41,8 @@ def read_text(path: Path, field: str) -> str:
 def parse(text: str, name: str, field: str) -> tuple[dict[str, Any], Callable[[tuple[str, ...]], str]]:
     """A YAML mapping and a function from a path of keys to ``name:line:col``.
 
-    Keys are always text. Aliases, merge keys, tags, duplicate keys, depth above ``MAX_DEPTH`` and more than ``MAX_NODES`` values are refused: a
-    short file must not become a large one, and data must not choose how it is read.
+    Keys are always text. Aliases, merge keys, tags, duplicate keys, depth above ``MAX_DEPTH`` and more than ``MAX_NODES`` values
+    are refused: a short file must not become a large one, and data must not choose how it is read.
     """
     try:
         _check_events(text, name, field)
@@ -72,8 +72,9 @@ def _check_events(text: str, name: str, field: str) -> None:
         where = _at(name, event.start_mark)
         if isinstance(event, yaml.AliasEvent):
             raise fail(field, "aliases are not accepted", where)
-        if getattr(event, "tag", None) not in (None, "!"):
-            raise fail(field, f"tags are not accepted ({event.tag!s:.60})", where)
+        tag = getattr(event, "tag", None)
+        if tag not in (None, "!"):
+            raise fail(field, f"tags are not accepted ({tag!s:.60})", where)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         nodes += isinstance(event, yaml.NodeEvent)
         if depth > MAX_DEPTH:
