@@ -26,7 +26,9 @@ def test_page_is_short() -> None:
 def code_lines(source: str) -> set[int]:
     """Numbers of the lines that hold code: no blank lines, comments or docstrings."""
     tree = ast.parse(source)
-    documented = [node for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node)]
+    documented = [
+        node for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node)
+    ]
     docstrings = {line for node in documented for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)}
     skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
