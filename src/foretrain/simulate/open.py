@@ -37,6 +37,8 @@ ROOTS = ("model", "recipe", "strategy", "system", "stack", "site", "prices", "am
 RECIPE_OPTIONS = ("seq_len", "global_batch_size", "tokens")
 NAME_OPTIONS = ("precision", "stack", "site", "prices", "amortisation")
 FILE_KEYS = (*ROOTS, "chips", "precision")
+LONGEST_NAME = 4096
+NUM_TIERS = 2
 SHORT = {"system.chip": "system.server.chip"}
 
 Document = dict[str, Any]
@@ -157,8 +159,8 @@ def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
     if not model:
         allowed = "a catalogue id, a config.json or its folder, a scenario YAML"
         raise InputError([Problem(field="model", message="is missing", allowed=allowed)])
-    if "\0" in model:
-        raise InputError([Problem(field="model", message="is not a name or a path", value=model)])
+    if "\0" in model or len(model) > LONGEST_NAME:
+        raise InputError([Problem(field="model", message="is not a name or a path", value=model[:80])])
     path = Path(model)
     if model.endswith((".yaml", ".yml")):
         return _read_scenario(draft, path)
@@ -210,6 +212,9 @@ def _read_scenario(draft: _Draft, path: Path) -> Mapping[str, Any]:
         draft.where[root] = lambda keys, root=root: where((root, *keys))  # type: ignore[misc]
     if isinstance(document["model"], dict):
         draft.document["model"] = document["model"]
+    elif str(document["model"]).endswith((".yaml", ".yml")):
+        text = "a scenario cannot take its model from another scenario"
+        raise InputError([Problem(field="model", value=document["model"], message=text, where=where(("model",)))])
     else:
         _read_model(draft, str(document["model"]))
     return document
@@ -316,7 +321,7 @@ def _step_into(node: Any, key: str, path: str, value: str) -> Any:
 
 def _value(path: str, text: str) -> Any:
     try:
-        plain_text = not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader))
+        plain_text = not any(getattr(event, "anchor", None) for event in yaml.parse(text, Loader=yaml.SafeLoader))
         value = yaml.safe_load(text) if plain_text else None
     except (yaml.YAMLError, ValueError, RecursionError):
         plain_text = False
@@ -338,6 +343,12 @@ def _machine_rules(workload: Workload, cluster: Cluster) -> list[Problem]:
             )
         elif dtype not in chip.kernels.matmul_efficiency:
             problems.append(Problem(field=f"system.chip.kernels.matmul_efficiency.{dtype}", message="is missing"))
+    if not chip.kernels.tiles:
+        problems.append(Problem(field="system.server.chip.kernels.tiles", message="must list at least one tile", value=[]))
+    if len(cluster.fabric.tiers) < NUM_TIERS:
+        problems.append(
+            Problem(field="system.fabric.tiers", message="must list the links inside the server, then those between servers", value=[])
+        )
     chips, per_server = int(cluster.num_chips), int(cluster.server.num_chips)
     if chips > per_server and chips % per_server:
         near = rules.around(chips, per_server)
