@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pint
@@ -89,17 +90,21 @@ def test_nonsense_is_refused_with_a_reason(value: object, unit: str, message: st
 def test_a_quantity_checks_its_range_and_whole_numbers() -> None:
     assert Quantity(integer=True, ge=1).read(3.0) == 3
     assert Quantity("W", gt=0).read("0.7 kW") == 700
-    for mark, value in ((Quantity(gt=0), 0), (Quantity(ge=1), 0.5), (Quantity(le=1), 2), (Quantity(integer=True), 1.5), (Quantity("W", gt=0), "0 W")):
+    for mark, value in (
+        (Quantity(gt=0), 0),
+        (Quantity(ge=1), 0.5),
+        (Quantity(le=1), 2),
+        (Quantity(integer=True), 1.5),
+        (Quantity("W", gt=0), "0 W"),
+    ):
         with pytest.raises(ValueError, match=r"range|whole"):
             mark.read(value)
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_read_or_refused_but_never_crashes(text: str) -> None:
-    try:
+    with contextlib.suppress(ValueError):
         assert math.isfinite(parse(text, "B/s"))
-    except ValueError:
-        pass
 
 
 def test_numbers_for_a_reader() -> None:

@@ -46,7 +46,7 @@ def check_entry(kind: str, name: str, document: Mapping[str, Any], sources: Mapp
     """Everything wrong with one entry's document."""
     label = f"{kind}.{name}"
     if kind == "systems":
-        return [f"{label}.{root}: {value!r} is not in the catalogue of {root}" for root, value in _dangling(document)]
+        return [f"{label}.{root}: {value!r} is not in the catalogue" for root, value in _dangling(document)]
     numbers = dict(_numbers(kind, document, ()))
     problems = [problem for path, node in numbers.items() for problem in _check_number(kind, label, path, node, sources)]
     if kind == "models" and document.get("source") not in sources:

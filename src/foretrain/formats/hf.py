@@ -150,12 +150,12 @@ def _family(document: Mapping[str, Any]) -> str:
     """What makes a config something other than a dense decoder, in parentheses; empty for a dense decoder."""
 
     def has(keys: Sequence[str]) -> bool:
-        return any(document.get(key) not in (None, 0, 1, False) for key in keys)
+        return any(document.get(key) not in (None, 0, 1) for key in keys)
 
     reasons = {
         "mixture of experts": has(_EXPERTS),
         "multi-head latent attention": has(("kv_lora_rank",)),
-        "encoder-decoder": has(("is_encoder_decoder", "add_cross_attention")),
+        "encoder-decoder": any(document.get(key) is True for key in ("is_encoder_decoder", "add_cross_attention")),
         "images or sound as input": has(_OTHER_INPUTS),
         "state-space or recurrent layers": has(_STATE_SPACE),
         "layers that differ from one another": has(("block_configs", "hybrid_override_pattern")),
