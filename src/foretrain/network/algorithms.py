@@ -111,7 +111,7 @@ def switch_all_reduce(payload_byte: Num, branches: Branches) -> Traffic:
     Every chip reads its S / c_0 share from all members through the adding switch and multicasts the sum: it sends S for the reads and
     S / c_0 for its sum, S (1 + 1 / c_0) bytes in place of the ring's 2 S (c_0 - 1) / c_0, in 2 steps whatever c_0 is. Hence the bus
     bandwidth of nccl-tests can reach 2 (n - 1) / (n + 1) times the wire. Own count from what ``multimem.ld_reduce`` and ``multimem.st``
-    do (PTX ISA 8.1); it predicts how the bandwidth measured on 5 to 8 H200 grows with their number to within 1 %.
+    do (PTX ISA 8.1); it predicts how the bandwidth measured on 5 to 8 H200 grows with their number to within about 2 %.
 
     >>> switch_all_reduce(8.0, (8.0, 1.0)).byte
     (9.0, 0.0)
