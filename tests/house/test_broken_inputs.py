@@ -123,7 +123,7 @@ def settings() -> Iterator[Case]:
         ("site.pue", "--set"), ("", "--set"), ("=1.2", "--set"), ("site..pue=1", "--set"), ("pue=1.2", "pue"), ("site=1", "site"),
         ("sight.pue=1.2", "site"), ("site.peu=1.2", "site.peu"), ("site.pue=0.9", "site.pue"), ("site.pue=1.2 W", "site.pue"),
         ("site.pue=", "site.pue"), ("site.pue=true", "site.pue"), ("site.pue=[1.2]", "site.pue"), ("site.pue={a: 1}", "site.pue"),
-        ("site.pue=.nan", "site.pue"), ("site.pue=.inf", "site.pue"), ("site.pue=[", "site.pue"), ("site.pue=&a 1.2", "site.pue"),
+        ("site.pue=.nan", "site.pue"), ("site.pue=.inf", "site.pue"), ("site.pue=[", "site.pue"), ("site.pue=*a", "site.pue"),
         ("site.pue.low=1.2", "site.pue"), ("site.pue=!!python/name:os.system", "site.pue"), ("site.pue\0=1", "site.pue"),
         ("site.location_kg_per_j=369", "site.location_kg_per_j"), ("site.location_kg_per_j=369 g", "site.location_kg_per_j"),
         ("site.electricity_usd_per_j=0.08 USD/kW", "site.electricity_usd_per_j"),

@@ -12,6 +12,7 @@ from foretrain.cli.output import writing
 from foretrain.core.errors import InputError
 
 EXIT_OK, EXIT_BAD_INPUT = 0, 2
+LONGEST_LINE = 2000
 
 _PLAN = "Plan (what is not given is chosen and shown)"
 _SETUP = "Setting"
@@ -53,9 +54,11 @@ def run(words: list[str]) -> int:
 
 
 def _refuse(messages: list[str]) -> int:
-    """One ``error:`` line per message on stderr, control characters escaped."""
+    """One ``error:`` line per message on stderr, control characters escaped and very long values cut in the middle."""
     for message in messages:
         text = " ".join(message.split())
+        if len(text) > LONGEST_LINE:
+            text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 4 :]}"
         print("error: " + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text), file=sys.stderr)
     return EXIT_BAD_INPUT
 

@@ -14,6 +14,7 @@ _POWER: Steps = ((1e6, "MW"), (1e3, "kW"), (1.0, "W"))
 _MONEY: Steps = ((1e9, "billion USD"), (1e6, "million USD"), (1.0, "USD"))
 _TIME: Steps = ((SECOND_PER_DAY, "days"), (SECOND_PER_HOUR, "hours"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _COUNT: Steps = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_PARAMETERS: Steps = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1.0, ""))
 _RATE: Steps = ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"))
 
 
@@ -98,6 +99,15 @@ def count(value: float) -> str:
     ('15.6 T', '8.03 G', '128')
     """
     return _scaled(value, _COUNT)
+
+
+def parameters(value: float) -> str:
+    """A number of parameters in words, as model names have it.
+
+    >>> parameters(405.9e9), parameters(124475904)
+    ('406 billion', '124 million')
+    """
+    return _scaled(value, _PARAMETERS)
 
 
 def rate(flop_per_s: float) -> str:

@@ -33,8 +33,12 @@ def value_at(document: object, path: str) -> object:
 
 
 def current(document: Mapping[str, object], passports: Mapping[str, Passport]) -> dict[str, Passport]:
-    """The passports that still hold: those of values that were not replaced by the user."""
-    return {path: passport for path, passport in passports.items() if str(value_at(document, path)) == passport.value_text}
+    """The passports that still hold: all but those whose value the user replaced.
+
+    A path that the document does not have was used up in making another value, and holds.
+    """
+    values = {path: value_at(document, path) for path in passports}
+    return {path: passport for path, passport in passports.items() if values[path] is None or str(values[path]) == passport.value_text}
 
 
 def replaced(document: Mapping[str, object], passports: Mapping[str, Passport]) -> tuple[str, ...]:

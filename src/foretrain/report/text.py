@@ -124,10 +124,9 @@ def _printable(text: object) -> str:
 
 def _head(document: Mapping[str, Any]) -> Iterator[Line]:
     s, verdict, memory = document["subject"], document["verdict"], document["memory"]
-    servers = f"{s['num_servers']:,} server{'s' * (s['num_servers'] != 1)}"
-    params = figures.count(document["program"]["params_total"])
-    title = f"{_printable(s['model'])} ({params} parameters) on {s['num_chips']:,} x {s['chip']} ({s['system']}, {servers})"
-    yield from _wrapped("foretrain", title, style="bold")
+    params = figures.parameters(document["program"]["params_total"])
+    title = f"{s['model']}, {params} parameters, on {s['num_chips']:,} x {s['chip']} ({s['num_servers']:,} x {s['system']})"
+    yield from _wrapped("foretrain", _printable(title), style="bold")
     yield from _wrapped("plan", plan_words(s))
     share = memory["device_byte"] / memory["capacity_byte"]
     need = f"{figures.gib(memory['device_byte'])} GiB of {figures.gib(memory['capacity_byte'])} GiB"
