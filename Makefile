@@ -42,10 +42,12 @@ test: $(VENV)/.installed-dev
 	$(PYTEST) -m "not extra and not accelerator"
 
 test-all: $(VENV)/.installed-dev
-	FORETRAIN_FUZZ=full $(PYTEST)
+	FORETRAIN_FUZZ=full $(PYTEST) -m "not extra and not accelerator"
+	FORETRAIN_FUZZ=full $(BIN)/python -m pytest -m "extra or accelerator"
 
+# One process: some of these tests measure time.
 test-extra: $(VENV)/.installed-dev
-	$(PYTEST) -m "extra or accelerator"
+	$(BIN)/python -m pytest -m "extra or accelerator"
 
 check: $(VENV)/.installed-dev docs
 	$(BIN)/ruff check .

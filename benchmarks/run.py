@@ -60,25 +60,32 @@ def plans(scenario: Scenario) -> Strategy:
     return dataclasses.replace(scenario.strategy, **draw)
 
 
-def main() -> None:
-    """Measure and print."""
-    bare = min(process(sys.executable, "-c", "pass") for _ in range(7))
-    version = min(process(*COMMAND, "--version") for _ in range(7))
-    fresh = statistics.median(process(*COMMAND, *SIMULATE) for _ in range(7))
-    print(f"bare python               {bare * 1e3:8.1f} ms  best of 7")
-    print(f"foretrain --version       {version * 1e3:8.1f} ms  best of 7          {version / bare:6.1f} x bare python")
-    print(f"foretrain simulate        {fresh * 1e3:8.1f} ms  median of 7        {fresh / bare:6.1f} x bare python")
-
+def measure() -> dict[str, float]:
+    """All figures: best of several in seconds, the median for fresh simulations, plans per second."""
     scenario = foretrain.open_scenario("llama-3.1-8b", on="dgx-h100", chips=64, options={"tp": 2})
     foretrain.simulate_scenario(scenario)
-    loop = min(seconds(fixed_loop) for _ in range(20))
-    once = min(seconds(lambda: foretrain.simulate_scenario(scenario)) for _ in range(50))
-    print(f"one evaluation            {once * 1e3:8.3f} ms  best of 50         {once / loop:6.2f} x fixed loop ({loop * 1e3:.2f} ms)")
+    many = plans(scenario)
+    return {
+        "bare_s": min(process(sys.executable, "-c", "pass") for _ in range(7)),
+        "version_s": min(process(*COMMAND, "--version") for _ in range(7)),
+        "simulate_s": statistics.median(process(*COMMAND, *SIMULATE) for _ in range(7)),
+        "loop_s": min(seconds(fixed_loop) for _ in range(20)),
+        "evaluation_s": min(seconds(lambda: foretrain.simulate_scenario(scenario)) for _ in range(50)),
+        "single_plan_per_s": 1 / min(seconds(lambda: step_of(scenario, scenario.strategy)) for _ in range(50)),
+        "array_plan_per_s": PLANS / min(seconds(lambda: step_of(scenario, many)) for _ in range(10)),
+    }
 
-    scalar = min(seconds(lambda: step_of(scenario, scenario.strategy)) for _ in range(50))
-    array = min(seconds(lambda: step_of(scenario, plans(scenario))) for _ in range(10)) / PLANS
-    print(f"plans one by one          {1 / scalar:10,.0f} plans/s")
-    print(f"plans as arrays           {1 / array:10,.0f} plans/s                  {scalar / array:6.0f} x one by one")
+
+def main() -> None:
+    """Measure and print."""
+    m = measure()
+    bare, loop, single, array = m["bare_s"], m["loop_s"], m["single_plan_per_s"], m["array_plan_per_s"]
+    print(f"bare python              {bare * 1e3:8.1f} ms   best of 7")
+    print(f"foretrain --version      {m['version_s'] * 1e3:8.1f} ms   best of 7      {m['version_s'] / bare:6.1f} x bare python")
+    print(f"foretrain simulate       {m['simulate_s'] * 1e3:8.1f} ms   median of 7    {m['simulate_s'] / bare:6.1f} x bare python")
+    print(f"one evaluation           {m['evaluation_s'] * 1e3:8.3f} ms   best of 50     {m['evaluation_s'] / loop:6.2f} x fixed loop")
+    print(f"plans one by one         {single:8,.0f} /s   best of 50")
+    print(f"plans as arrays          {array:8,.0f} /s   best of 10     {array / single:6.0f} x one by one")
 
 
 if __name__ == "__main__":
