@@ -34,7 +34,7 @@ def machine(num_chips: float = 8.0) -> Cluster:
     )  # fmt: skip
     return Cluster(
         name="cluster", num_chips=num_chips, server=server,
-        fabric=Fabric(name="fabric", topology="fat tree", tiers=(), switch_w=100.0, switch_usd=0.0),
+        fabric=Fabric(name="fabric", topology="fat tree", tiers=(), switch_w=100.0),
         storage=Storage(name="storage", write_byte_per_s=2e12, read_byte_per_s=4e12, server_byte_per_s=5e9),
         reliability=Reliability(failure_per_chip_s=5e-9, restart_s=600.0, step_overhead_s=0.05, evaluation_fraction=0.01),
     )  # fmt: skip

@@ -150,6 +150,19 @@ def test_words_get_the_nearest_word() -> None:
     assert problems["strategy.tp"].nearest == ("2",)
 
 
+def test_wrong_shapes_are_said_in_plain_words() -> None:
+    assert site_problem(name=3).message == "must be text"
+    wrong = {"stage_layers": 4, "overlap_p2p": "perhaps", "build": "fast"}
+    with pytest.raises(InputError) as caught:
+        validate(Strategy, wrong, "strategy")
+    messages = {problem.field: problem.message for problem in caught.value.problems}
+    assert messages == {
+        "strategy.stage_layers": "must be a list",
+        "strategy.overlap_p2p": "must be true or false",
+        "strategy.build": "must be a mapping of fields",
+    }
+
+
 def test_marks_are_found_through_mappings_tuples_and_optional_records() -> None:
     assert mark_at(Chip, ("dense_flop_per_s", "bf16")).unit == "FLOP/s"  # type: ignore[union-attr]
     assert mark_at(Chip, ("kernels", "attention", "flash2", "q_tile")).ge == 16  # type: ignore[union-attr]

@@ -37,7 +37,7 @@ def tier(size: int, byte_per_s: float, hop_s: float, switch: float = 0.0) -> Tie
 
 def fabric(switch: float = 0.0) -> Fabric:
     tiers = (tier(8, 400e9, 4 * US, switch), tier(1_000_000, 50e9, 16 * US))
-    return Fabric(name="test", topology="rail-optimised fat tree", tiers=tiers, switch_w=0.0, switch_usd=0.0)
+    return Fabric(name="test", topology="rail-optimised fat tree", tiers=tiers, switch_w=0.0)
 
 
 def group(size: float, stride: float = 1.0) -> Group:

@@ -15,6 +15,17 @@ from typing import Annotated, Any, TypeVar
 from foretrain.core.errors import InputError, Problem
 from foretrain.core.units import Quantity
 
+SHAPES = {
+    "tuple_type": "must be a list",
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "mapping_type": "must be a mapping of names to values",
+    "dict_type": "must be a mapping of names to values",
+    "dataclass_type": "must be a mapping of fields",
+}
+"""Our words for the validator's complaints about the shape of a value."""
+
 T = TypeVar("T")
 Where = Callable[[tuple[str, ...]], str]
 
@@ -54,7 +65,7 @@ def validate(cls: type[T], document: object, root: str, where: Where | None = No
 def _problem(details: Any, cls: type, root: str, where: Where | None) -> Problem:
     keys = tuple(str(key) for key in details["loc"])
     context = details.get("ctx", {})
-    message, allowed = details["msg"], str(context.get("allowed", context.get("expected", "")))
+    message, allowed = SHAPES.get(details["type"], details["msg"]), str(context.get("allowed", context.get("expected", "")))
     value = details["input"]
     nearest: tuple[object, ...] = ()
     if details["type"] in ("unexpected_keyword_argument", "extra_forbidden"):

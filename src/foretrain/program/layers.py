@@ -97,7 +97,8 @@ def fused_attention(rows: Rows, model: Model, local: Local, *, window: int, reci
 def unfused_attention(rows: Rows, model: Model, local: Local, *, recipe: Recipe, build: Build, again: bool) -> None:
     """Attention as batched GEMMs and a softmax over a stored s x s matrix, which no kernel skips for the causal mask.
 
-    A softmax kernel that is not fused with scale and mask makes two more passes over the scores.
+    A softmax kernel that is not fused with scale and mask makes two more passes over the scores. The context is copied once from
+    head-major to token-major order before the projection.
     """
     e, d = recipe.precision.byte("activation"), 1.0 * model.head_dim
     q, kv = local.q_len, local.kv_len
@@ -116,6 +117,8 @@ def unfused_attention(rows: Rows, model: Model, local: Local, *, recipe: Recipe,
     rows.stream("softmax", "backward", scores * e * (3 + extra), flop=scores * 4)
     if recipe.dropout:
         rows.stream("attention dropout", "backward", scores * (2 * e + 1))
+    context = local.tokens * local.heads * d
+    both(rows, "context layout", 2 * e * context, 2 * e * context, again=again)
 
 
 def norm(rows: Rows, name: str, elements: Num, *, recipe: Recipe, build: Build, again: bool) -> None:

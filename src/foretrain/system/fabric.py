@@ -35,10 +35,9 @@ class Tier:
 
 @record
 class Fabric:
-    """``tiers`` from inside to outside. ``switch_w`` and ``switch_usd`` are the outer network's share per chip."""
+    """``tiers`` from inside to outside. ``switch_w`` is the outer network's power per chip."""
 
     name: str
     topology: Literal["rail-optimised fat tree", "fat tree"]
     tiers: tuple[Tier, ...]
     switch_w: Annotated[Num, Quantity("W", ge=0)]
-    switch_usd: Annotated[Num, Quantity("USD", ge=0)]
