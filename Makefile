@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install dev test test-all test-extra check docs bench clean
+.PHONY: help demo install dev test test-all test-extra check docs readme bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -58,6 +58,10 @@ check: $(VENV)/.installed-dev docs
 docs: $(VENV)/.installed-dev
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# After predictions have moved: the output shown in the README.
+readme: $(VENV)/.installed
+	$(BIN)/python docs/update_readme.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -86,3 +87,15 @@ def test_readme_says_how_to_test() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for command in ("make demo", "make test", "pip install ."):
         assert command in text
+
+
+def test_readme_shows_what_the_command_prints() -> None:
+    """After predictions have moved: ``python docs/update_readme.py``."""
+    spec = importlib.util.spec_from_file_location("update_readme", ROOT / "docs/update_readme.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert module.BLOCK.search(text)
+    assert module.updated(text) == text

@@ -45,6 +45,7 @@ CONVENTION = {
 }
 """Words for names that do not explain themselves; all others are shown as they are."""
 
+FEW = 0.1
 PLAN_FIRST = ("strategy", "recipe", "model", "system")
 
 
@@ -125,7 +126,7 @@ def _printable(text: object) -> str:
 def _head(document: Mapping[str, Any]) -> Iterator[Line]:
     s, verdict, memory = document["subject"], document["verdict"], document["memory"]
     params = figures.parameters(document["program"]["params_total"])
-    title = f"{s['model']}, {params} parameters, on {s['num_chips']:,} x {s['chip']} ({s['num_servers']:,} x {s['system']})"
+    title = f"{s['model']}, {params} parameters, on {s['num_chips']:,} x {s['chip']} ({s['system']})"
     yield from _wrapped("foretrain", _printable(title), style="bold")
     yield from _wrapped("plan", plan_words(s))
     share = memory["device_byte"] / memory["capacity_byte"]
@@ -226,7 +227,7 @@ def _speed(document: Mapping[str, Any]) -> Iterator[Line]:
     convention = CONVENTION.get(step["flop_convention"], step["flop_convention"])
     per_chip = figures.figure(step["token_per_s_per_chip"], 4)
     yield Line(label="speed", text=f"{per_chip} tokens/s/chip, {step['token_per_s']:,.0f} tokens/s in all, {sustained} per chip")
-    yield Line(label="use", text=f"MFU {step['mfu']:.1%}, HFU {step['hfu']:.1%} of the dense {step['peak_dtype']} peak {peak}")
+    yield Line(label="MFU", text=f"{step['mfu']:.1%}, HFU {step['hfu']:.1%} of the dense {step['peak_dtype']} peak {peak}")
     yield Line(text=f"FLOP convention: {convention}")
 
 
@@ -237,13 +238,15 @@ def _run(document: Mapping[str, Any]) -> Iterator[Line]:
         "run", f"{figures.duration(run['wall_s'])} for {amount}, {figures.count(run['chip_hour'])} chip-hours, goodput {run['goodput']:.1%}"
     )
     phases = _shares({phase["purpose"]: phase["duration_s"] for phase in run["phases"]}, PHASE_LABEL)
-    yield from _wrapped("", f"{phases}; {figures.figure(run['num_failures'])} failures")
+    few = run["num_failures"] < FEW
+    failures = f"fewer than {FEW}" if few else figures.figure(run["num_failures"])
+    yield from _wrapped("", f"{phases}; {failures} failures expected")
 
 
 def _shares(parts: Mapping[str, float], labels: Mapping[str, str]) -> str:
-    """The parts by name with their share of the sum."""
+    """The parts by name with their share of the sum; those below half a tenth of a per cent are left out."""
     share = figures.percents(_named(parts, labels))
-    return ", ".join(f"{name} {value}%" for name, value in share.items())
+    return ", ".join(f"{name} {value}%" for name, value in share.items() if float(value) > 0)
 
 
 def _energy(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -260,8 +263,9 @@ def _cost(document: Mapping[str, Any]) -> Iterator[Line]:
     hourly, intensity = figures.figure(cost["usd_per_chip_hour"]), figures.figure(cost["usd_per_million_token"])
     total = f"{figures.money(cost['total_usd'])} {cost['tenure']}"
     yield from _wrapped("cost", f"{total} ({hourly} USD per chip-hour, {intensity} USD per million tokens)")
-    parts = f"; {_shares(cost['parts'], {})}" if len(_named(cost["parts"], {})) > 1 else ""
-    yield from _wrapped("", f"{other} instead: {figures.money(cost[f'{other}_usd'])}{parts}")
+    if len(_named(cost["parts"], {})) > 1:
+        yield from _wrapped("", _shares(cost["parts"], {}))
+    yield Line(text=f"{other} instead: {figures.money(cost[f'{other}_usd'])}")
 
 
 def _carbon(document: Mapping[str, Any]) -> Iterator[Line]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from foretrain.compute.protocol import ComputeModel
 from foretrain.core.numeric import Num
 from foretrain.core.record import record
@@ -62,8 +64,8 @@ def time_program(
     return Times(
         blocks=tuple(block_time(block, compute, collective, chip, fabric, stack, launches) for block in program.blocks),
         transfer_s=seconds(program.transfers),
-        once_s=once.stream_s.sum(0) + len(program.once.streams.name) * stack.host_kernel_s,
-        once_memory_s=once.stream_memory_s.sum(0),
+        once_s=np.sum(once.stream_s, axis=0) + len(program.once.streams.name) * stack.host_kernel_s,
+        once_memory_s=np.sum(once.stream_memory_s, axis=0),
         gather_s=waiting("forward"),
         reduce_s=waiting("backward"),
         bare_s=seconds(tuple(call for call in program.step_collectives if call.hidden_under == "none")),
