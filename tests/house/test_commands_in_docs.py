@@ -89,7 +89,7 @@ def test_readme_says_how_to_test() -> None:
         assert command in text
 
 
-def test_readme_shows_what_the_command_prints() -> None:
+def test_readme_shows_present_output_and_accuracy() -> None:
     """After predictions have moved: ``python docs/update_readme.py``."""
     spec = importlib.util.spec_from_file_location("update_readme", ROOT / "docs/update_readme.py")
     assert spec
@@ -97,5 +97,6 @@ def test_readme_shows_what_the_command_prints() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert module.BLOCK.search(text)
+    assert module.OUTPUT.search(text)
+    assert module.ACCURACY.search(text)
     assert module.updated(text) == text
