@@ -212,6 +212,13 @@ def test_step_shares_on_the_screen_sum_to_100(document: dict[str, Any]) -> None:
     assert round(sum(shares), 6) == 100.0
 
 
+def test_a_chip_without_memory_is_out_of_memory(scenario: Scenario) -> None:
+    result = made_result(scenario)
+    none = dataclasses.replace(result.step.memory, capacity_byte=0.0)
+    document = as_document(scenario, dataclasses.replace(result, step=dataclasses.replace(result.step, memory=none)))
+    assert "of 0.00 GiB on the device" in text.plain(text.screen(document))
+
+
 def test_control_characters_in_names_are_not_printed(scenario: Scenario) -> None:
     named = dataclasses.replace(scenario, model_name="evil\x1b[31m\nname")
     screen = text.plain(text.screen(as_document(named, made_result(named))))

@@ -129,14 +129,15 @@ def _head(document: Mapping[str, Any]) -> Iterator[Line]:
     title = f"{s['model']}, {params} parameters, on {s['num_chips']:,} x {s['chip']} ({s['system']})"
     yield from _wrapped("foretrain", _printable(title), style="bold")
     yield from _wrapped("plan", plan_words(s))
-    share = memory["device_byte"] / memory["capacity_byte"]
     need = f"{figures.gib(memory['device_byte'])} GiB of {figures.gib(memory['capacity_byte'])} GiB"
+    share = f" ({memory['device_byte'] / memory['capacity_byte']:.1%})" if memory["capacity_byte"] > 0 else ""
     word, style = {
         "fits": ("FITS", "bold green"),
         "marginal": ("MARGINAL", "bold yellow"),
         "oom": ("OUT OF MEMORY", "bold red"),
     }[verdict["status"]]
-    yield Line(label="verdict", text=f"{word}: worst stage {memory['worst_stage']} takes {need} on the device ({share:.1%})", style=style)
+    yield Line(label="verdict", text=f"{word}: worst stage {memory['worst_stage']} takes {need} on the device{share}", style=style)
+    yield from _wrapped("", f"at the peak: {memory['peak_moment']}")
     if verdict["status"] == "marginal":
         yield Line(text="what is left is below the usual error of memory predictions; free some memory before you rely on it")
     if not verdict["ok"]:
