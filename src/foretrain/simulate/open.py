@@ -39,6 +39,8 @@ NAME_OPTIONS = ("precision", "stack", "site", "prices", "amortisation")
 FILE_KEYS = (*ROOTS, "chips", "precision")
 LONGEST_NAME = 4096
 NUM_TIERS = 2
+PUBLISHED_BATCH = "recipe.global_batch_tokens"
+"""A catalogue model's global batch in tokens; the recipe counts in sequences, so ``simulate.defaults`` turns it into those."""
 SHORT = {"system.chip": "system.server.chip"}
 
 Document = dict[str, Any]
@@ -109,6 +111,8 @@ def _resolve(draft: _Draft, system_name: str) -> Scenario:
     document = draft.document
     cluster = _record(draft, Cluster, "system")
     stack = _record(draft, Stack, "stack")
+    site, prices = _record(draft, Site, "site"), _record(draft, Prices, "prices")
+    amortisation = _record(draft, Amortisation, "amortisation")
     model = _record(draft, Model, "model")
     complete_recipe(document["recipe"], model, int(cluster.num_chips), draft.notes)
     workload = Workload(model=model, recipe=_record(draft, Recipe, "recipe"))
@@ -125,9 +129,9 @@ def _resolve(draft: _Draft, system_name: str) -> Scenario:
         strategy=strategy,
         cluster=cluster,
         stack=stack,
-        site=_record(draft, Site, "site"),
-        prices=_record(draft, Prices, "prices"),
-        amortisation=_record(draft, Amortisation, "amortisation"),
+        site=site,
+        prices=prices,
+        amortisation=amortisation,
         models=models,
         num_steps=num_steps(workload.recipe.tokens, tokens_per_step) + ramp_steps(workload.recipe),
         document={**document, "model": plain(model), "recipe": plain(workload.recipe), "strategy": plain(strategy)},
@@ -182,7 +186,8 @@ def _catalogue_model(draft: _Draft, name: str) -> None:
     recipe, passports = split(entry.get("recipe", {}), "recipe")
     draft.add("recipe", loader.Entry(document=recipe, passports=passports))
     for field, passport in passports.items():
-        draft.note(field, passport.value_text, f"published for this model ({passport.source})")
+        if field != PUBLISHED_BATCH:
+            draft.note(field, passport.value_text, f"published for this model ({passport.source})")
 
 
 def _read_scenario(draft: _Draft, path: Path) -> Mapping[str, Any]:
@@ -345,6 +350,9 @@ def _machine_rules(workload: Workload, cluster: Cluster) -> list[Problem]:
             problems.append(Problem(field=f"system.chip.kernels.matmul_efficiency.{dtype}", message="is missing"))
     if not chip.kernels.tiles:
         problems.append(Problem(field="system.server.chip.kernels.tiles", message="must list at least one tile", value=[]))
+    if chip.reserved_byte >= chip.hbm_byte:
+        message = f"leaves nothing of hbm_byte = {float(chip.hbm_byte):.4g} B"
+        problems.append(Problem(field="system.server.chip.reserved_byte", value=float(chip.reserved_byte), message=message))
     if len(cluster.fabric.tiers) < NUM_TIERS:
         problems.append(
             Problem(field="system.fabric.tiers", message="must list the links inside the server, then those between servers", value=[])
