@@ -32,7 +32,7 @@ def test_version_starts_fast(measured: dict[str, float]) -> None:
 
 
 def test_simulate_answers_within_a_second(measured: dict[str, float]) -> None:
-    assert measured["simulate_s"] < max(1.0, 100 * measured["bare_s"])
+    assert measured["simulate_s"] < max(1.0, 150 * measured["bare_s"])
 
 
 def test_one_evaluation_takes_less_than_two_milliseconds(measured: dict[str, float]) -> None:
