@@ -20,12 +20,24 @@ from foretrain.workload.recipe import Recipe, Workload
 
 S, B = 2048.0, 2.0
 GPT = Model(
-    name="gpt", num_layers=96, hidden_size=12288, num_heads=96, num_kv_heads=96, head_dim=128, ffn_size=49152, vocab_size=51200, gated_mlp=False,
-    norm="layernorm", position="learned", num_positions=2048, qkv_bias=True, attention_output_bias=True, mlp_bias=True, tied_embeddings=True,
-)  # fmt: skip
-LLAMA = Model(
-    name="llama", num_layers=32, hidden_size=4096, num_heads=32, num_kv_heads=8, head_dim=128, ffn_size=14336, vocab_size=128256
-)  # fmt: skip
+    name="gpt",
+    num_layers=96,
+    hidden_size=12288,
+    num_heads=96,
+    num_kv_heads=96,
+    head_dim=128,
+    ffn_size=49152,
+    vocab_size=51200,
+    gated_mlp=False,
+    norm="layernorm",
+    position="learned",
+    num_positions=2048,
+    qkv_bias=True,
+    attention_output_bias=True,
+    mlp_bias=True,
+    tied_embeddings=True,
+)
+LLAMA = Model(name="llama", num_layers=32, hidden_size=4096, num_heads=32, num_kv_heads=8, head_dim=128, ffn_size=14336, vocab_size=128256)
 RECIPE = Recipe(seq_len=S, global_batch_size=64, tokens=1e9, precision=PRESETS["fp16"], dropout=True)
 
 
