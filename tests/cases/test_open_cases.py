@@ -18,8 +18,7 @@ from foretrain.step.fits import verdict
 from foretrain.strategy import rules
 from foretrain.strategy.layout import split_layers
 from foretrain.strategy.strategy import Strategy
-from foretrain.workload.counting import BY_NAME, matmul_parameters, num_parameters
-from foretrain.workload.mask import packing_efficiency, seen_share
+from foretrain.workload.counting import BY_NAME, causal_share, matmul_parameters, num_parameters, packing_efficiency
 from foretrain.workload.model import Model
 from foretrain.workload.precision import PRESETS
 from foretrain.workload.recipe import Recipe, Workload
@@ -126,7 +125,7 @@ def test_o_flop_03_head_dim_is_not_hidden_over_heads() -> None:
 
 
 def test_o_flop_04_packed_documents() -> None:
-    assert seen_share(4096.0, document_lens=(1024,) * 4) / seen_share(4096.0) == pytest.approx(0.25, rel=0.001)
+    assert causal_share(4096.0, document_lens=(1024,) * 4) / causal_share(4096.0) == pytest.approx(0.25, rel=0.001)
     model = model_of("llama-3-8b")
     linear = 6.0 * matmul_parameters(model)
     packed, whole = (float(BY_NAME["causal"](model, 4096.0, lens)) for lens in ((1024,) * 4, (4096,)))

@@ -56,7 +56,7 @@ def made_result(scenario: Scenario, *, scale: float = 1.0, step_s: float | None 
         matrix_s=1.8, memory_s=0.9, link_s=0.8, bubble_fraction=0.1,
     )  # fmt: skip
     step = Step(
-        time=time, memory=memory, mfu=0.41, hfu=0.42, token_per_s=290000.0, token_per_s_per_chip=4530.0,
+        time=time, memory=memory, mfu=0.41, hfu=0.42, token_per_s=290000.0, token_per_s_per_chip=4530.0, useful_token_per_s=4530.0,
         model_flop_per_s_per_chip=405e12, peak_flop_per_s=989.4e12,
     )  # fmt: skip
     phases = tuple(

@@ -15,7 +15,7 @@ from foretrain.program.op import Ops
 from foretrain.program.rows import Rows
 from foretrain.strategy.build import Build
 from foretrain.strategy.strategy import Strategy
-from foretrain.workload.mask import seen_share
+from foretrain.workload.counting import causal_share
 from foretrain.workload.model import Model
 from foretrain.workload.recipe import Recipe
 
@@ -87,7 +87,7 @@ def linear(rows: Rows, name: str, t: Num, k: Num, n: Num, *, recipe: Recipe, bui
 def fused_attention(rows: Rows, model: Model, local: Local, *, window: int, recipe: Recipe, again: bool) -> None:
     """Attention in one kernel that keeps no scores (Dao et al., arXiv 2205.14135): q, k, v in, output out."""
     e, d = recipe.precision.byte("activation"), model.head_dim
-    seen = seen_share(local.kv_len, window, recipe.document_lens)
+    seen = causal_share(local.kv_len, window, recipe.document_lens)
     heads = local.sequences * local.heads
     operands = local.sequences * d * e * (local.q_len * 2 * local.heads + local.kv_len * 2 * local.kv_heads)
     for phase, passes in (("forward", 1.0), *((("recompute", 1.0),) if again else ()), ("backward", 2.0)):

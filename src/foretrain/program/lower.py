@@ -19,7 +19,7 @@ from foretrain.program.program import Block, Collective, Program, StageKind
 from foretrain.program.sharding import end_parameters_per_rank, layer_parameters_per_rank, table_parameters_per_rank
 from foretrain.strategy.layout import Stage, lay_out
 from foretrain.strategy.strategy import Strategy
-from foretrain.workload.counting import BY_NAME, num_parameters
+from foretrain.workload.counting import model_flop, num_parameters, packing_efficiency
 from foretrain.workload.model import Model
 from foretrain.workload.recipe import Recipe, Workload
 
@@ -49,9 +49,10 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
     host_byte, link_byte = offload_bytes(heaviest, recipe, strategy)
     longest = max(stage.num_layers for stage in stages) if strategy.activation_offload == "layer" else 0
     activations = longest * kept_activations(model, recipe, strategy, local)
-    tokens_per_step = recipe.seq_len * strategy.microbatch_size * strategy.num_microbatches * strategy.dp
+    sequences = strategy.microbatch_size * strategy.num_microbatches * strategy.dp
+    tokens_per_step = recipe.seq_len * sequences
     parameters = num_parameters(model)
-    model_flop = BY_NAME[recipe.flop_convention](model, recipe.seq_len, recipe.document_lens) * tokens_per_step
+    flop = model_flop(model, recipe.seq_len, sequences, recipe.flop_convention, recipe.document_lens)
     return Program(
         blocks=blocks,
         stages=kinds,
@@ -69,8 +70,9 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
         tokens_per_step=tokens_per_step,
         num_parameters=parameters,
         num_active_parameters=parameters,
-        model_flop=model_flop,
-        recompute_flop=recompute_flop(model, recipe, strategy, model_flop, tokens_per_step),
+        useful_tokens_per_step=tokens_per_step * packing_efficiency(recipe.seq_len, recipe.document_lens),
+        model_flop=flop,
+        recompute_flop=recompute_flop(model, recipe, strategy, flop, tokens_per_step),
         offload_host_byte=host_byte,
         offload_link_byte=link_byte,
         offload_hidden_byte=2.0 * activations * strategy.num_microbatches,
@@ -83,17 +85,17 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
     )
 
 
-def recompute_flop(model: Model, recipe: Recipe, strategy: Strategy, model_flop: Num, tokens_per_step: Num) -> Num:
+def recompute_flop(model: Model, recipe: Recipe, strategy: Strategy, flop: Num, tokens_per_step: Num) -> Num:
     """FLOP executed again.
 
     A third of the model FLOP (one more forward pass) in full, the attention core's forward pass in selective recomputation. The
     attention core is 4 h s per layer and token (2 h s causal); a fused kernel keeps no scores, so selective has nothing to repeat.
     """
     if strategy.recompute == "full":
-        return model_flop / 3.0
+        return flop / 3.0
     if strategy.recompute == "selective" and not strategy.flash_attention:
         return 4.0 * model.num_layers * model.num_heads * model.head_dim * recipe.seq_len * tokens_per_step
-    return 0.0 * model_flop
+    return 0.0 * flop
 
 
 def num_communicators(strategy: Strategy) -> Num:
@@ -106,7 +108,7 @@ def num_communicators(strategy: Strategy) -> Num:
 
 def _layer_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local, window: int, params: Num) -> Block:
     collectives: list[Collective] = [
-        *tensor_parallel(model, recipe, strategy, local, 2, again=strategy.recompute == "full"),
+        *tensor_parallel(model, recipe, strategy, local, 1 if model.parallel_block else 2, again=strategy.recompute == "full"),
         *context_parallel(model, recipe, strategy, local),
         *sharded_weights(params, recipe, strategy),
     ]

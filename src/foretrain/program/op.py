@@ -32,8 +32,8 @@ class Matmuls:
 class Attentions:
     """Fused attention kernels over ``batch`` (sequences x heads) independent heads.
 
-    ``q_len`` x ``kv_len`` is the full score matrix of the rank, ``seen`` the share of it the mask lets through (1/2 + 1/(2 s) for
-    causal, less with a window); ``head_dim`` in elements. Forward does 4, backward 10 q_len kv_len head_dim FLOP per head (times ``seen``),
+    ``q_len`` x ``kv_len`` is the full score matrix of the rank, ``seen`` the share of it the mask lets through (1/2 for causal,
+    less with a window); ``head_dim`` in elements. Forward does 4, backward 10 q_len kv_len head_dim FLOP per head (times ``seen``),
     ``kernel`` names the implementation. Shapes as in ``Matmuls``; backward includes the recomputation of the scores.
     """
 

@@ -70,12 +70,11 @@ class Program:
     """The work of one optimizer step.
 
     ``once`` are ops done once per step and rank (optimizer, gradient norm), ``step_collectives`` collectives done once per step
-    (gradients, parameters, tied embeddings). ``transfers`` are the collectives of one pipeline
-    transfer between neighbouring stages, for one microbatch and model chunk. ``model_flop``: model FLOP of the whole step, over all
-    ranks, in the recipe's convention; ``recompute_flop``:
-    FLOP that are executed again, same convention. Offload, per rank and step: ``offload_host_byte`` moved in host memory by
-    the optimizer there, ``offload_link_byte`` between chip and host for it, ``offload_hidden_byte`` for activations, which may hide
-    under compute.
+    (gradients, parameters, tied embeddings). ``transfers`` are the collectives of one pipeline transfer between neighbouring stages,
+    for one microbatch and model chunk. ``useful_tokens_per_step`` leaves out padding. ``model_flop``: model FLOP of the whole step, over
+    all ranks, in the recipe's convention; ``recompute_flop``: FLOP that are executed again, same convention. Offload, per rank and
+    step: ``offload_host_byte`` moved in host memory by the optimizer there, ``offload_link_byte`` between chip and host for it,
+    ``offload_hidden_byte`` for activations, which may hide under compute.
     """
 
     blocks: tuple[Block, ...]
@@ -90,6 +89,7 @@ class Program:
     graph_capture: bool
     world_size: Num
     tokens_per_step: Num
+    useful_tokens_per_step: Num
     num_parameters: Num
     num_active_parameters: Num
     model_flop: Num

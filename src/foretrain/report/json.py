@@ -8,6 +8,7 @@ from typing import Any
 
 from foretrain.core.constants import J_PER_KWH, SECOND_PER_HOUR
 from foretrain.core.verdict import Verdict
+from foretrain.program.memory import zero3_states_estimate
 from foretrain.report.advice import suggestions
 from foretrain.report.sources import kinds, source_list
 from foretrain.simulate.result import Bill, Result
@@ -15,7 +16,9 @@ from foretrain.simulate.scenario import Scenario
 from foretrain.step.fits import verdict
 from foretrain.step.memory import Memory
 from foretrain.step.step import Step
+from foretrain.workload.counting import largest_layer_parameters, num_parameters
 
+ZERO3 = 3
 SCHEMA = 1
 """Grows when a documented key changes its meaning or goes away; new keys do not change it."""
 
@@ -39,7 +42,7 @@ def as_document(scenario: Scenario, result: Result) -> Document:
         "verdict": {"status": answer.status, "ok": answer.ok, "reasons": [*answer.reasons, *advice]},
         "subject": _subject(scenario),
         "program": _program(result),
-        "memory": _memory(result.step.memory),
+        "memory": {**_memory(result.step.memory), "deepspeed_zero3_states_byte": _deepspeed_states(scenario)},
         "step": _step(scenario, result.step),
         **_bill(scenario, result.bill, tokens),
         "warnings": list(scenario.warnings),
@@ -132,6 +135,15 @@ def _memory(memory: Memory) -> Document:
     return with_range(values, "peak_byte", "reserved_byte", "device_byte")
 
 
+def _deepspeed_states(scenario: Scenario) -> float | None:
+    """DeepSpeed's own estimate of model states for a pure ZeRO-3 plan, which users compare with its printed table; else nothing."""
+    strategy, model = scenario.strategy, scenario.workload.model
+    if strategy.zero < ZERO3 or strategy.world_size != strategy.dp:
+        return None
+    offload = frozenset({"optimizer"} if strategy.optimizer_offload == 1 else ())
+    return float(zero3_states_estimate(num_parameters(model), largest_layer_parameters(model), strategy.dp, offload))
+
+
 def _step(scenario: Scenario, step: Step) -> Document:
     values = {
         "step_s": step.time.step_s,
@@ -146,6 +158,7 @@ def _step(scenario: Scenario, step: Step) -> Document:
         "model_flop_per_s_per_chip": step.model_flop_per_s_per_chip,
         "token_per_s": step.token_per_s,
         "token_per_s_per_chip": step.token_per_s_per_chip,
+        "useful_token_per_s": step.useful_token_per_s,
     }
     return with_range(values, "step_s", "mfu", "hfu", "model_flop_per_s_per_chip", "token_per_s", "token_per_s_per_chip")
 

@@ -25,7 +25,8 @@ from foretrain.timeline.steptime import StepTime
 class Step:
     """``mfu``: model FLOP over dense peak; ``hfu``: model and repeated FLOP over dense peak, both in the program's convention.
 
-    ``peak_flop_per_s``: the dense peak of one chip for the program's math type.
+    ``useful_token_per_s`` leaves out the padding of packed sequences. ``peak_flop_per_s``: the dense peak of one chip for the program's
+    math type.
     """
 
     time: StepTime
@@ -34,6 +35,7 @@ class Step:
     hfu: Num
     token_per_s: Num
     token_per_s_per_chip: Num
+    useful_token_per_s: Num
     model_flop_per_s_per_chip: Num
     peak_flop_per_s: Num
 
@@ -89,6 +91,7 @@ def measure_step(program: Program, time: StepTime, memory: Memory, chip: Chip) -
         hfu=(program.model_flop + program.recompute_flop) / (chip_s * peak),
         token_per_s=token_per_s,
         token_per_s_per_chip=token_per_s / program.world_size,
+        useful_token_per_s=program.useful_tokens_per_step / time.step_s,
         model_flop_per_s_per_chip=program.model_flop / chip_s,
         peak_flop_per_s=peak,
     )

@@ -38,7 +38,6 @@ class Model:
     qk_norm: Literal["none", "head", "full"] = "none"
     position: Literal["rope", "learned", "alibi", "none"] = "rope"
     num_positions: Size = 0
-    embedding_size: Size = 0
     qkv_bias: bool = False
     attention_output_bias: bool = False
     mlp_bias: bool = False
