@@ -84,5 +84,6 @@ def step_of(step_s: Num, matrix: Num = 0.5, memory: Num = 0.4, links: Num = 0.3)
             peak_byte=0.0, reserved_byte=0.0, device_byte=0.0, context_byte=0.0, communicator_byte=0.0, capacity_byte=1.0,
             worst_stage=0.0, peak_moment="", parts_byte={}, stages={}, stage_params={},
         ),
-        mfu=0.4, hfu=0.4, token_per_s=1.0, token_per_s_per_chip=1.0, useful_token_per_s=1.0, model_flop_per_s_per_chip=1.0, peak_flop_per_s=1.0,
+        mfu=0.4, hfu=0.4, token_per_s=1.0, token_per_s_per_chip=1.0, useful_token_per_s=1.0, model_flop_per_s_per_chip=1.0,
+        peak_flop_per_s=1.0,
     )  # fmt: skip

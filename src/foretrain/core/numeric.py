@@ -103,6 +103,28 @@ def at_least(a: Num, b: Num) -> Num:
     return (1.0 if a >= b else 0.0) if _plain(a, b) else np.greater_equal(a, b).astype(np.float64)
 
 
+ROUNDING = 1e-12
+"""Relative difference below which two results of one formula count as equal: rounding depends on how a sum is laid out in memory."""
+
+
+def first_largest(values: list[Num]) -> list[Num]:
+    """Weight 1.0 for the first of ``values`` that is as large as the largest (to ``ROUNDING``), 0.0 for the others.
+
+    >>> first_largest([1.0, 3.0, 3.0])
+    [0.0, 1.0, 0.0]
+    """
+    largest = values[0]
+    for value in values[1:]:
+        largest = maximum(largest, value)
+    taken: Num = 0.0
+    weights: list[Num] = []
+    for value in values:
+        weight = at_least(value, largest * (1.0 - ROUNDING)) * (1.0 - taken)
+        taken = taken + weight
+        weights.append(weight)
+    return weights
+
+
 def stack(values: list[Num]) -> Array:
     """Scalars and arrays of one candidate axis stacked along a new first axis.
 

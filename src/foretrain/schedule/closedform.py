@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrain.core.numeric import Num, at_least, maximum
+from foretrain.core.numeric import Num, first_largest, maximum
 from foretrain.core.record import record
 from foretrain.program.program import Program, StageKind
 from foretrain.schedule.overlap import AXES, PhaseTime
@@ -49,7 +49,7 @@ class ClosedForm:
         sends_s = 2 * v * m * times.transfer_s * min(program.pp - 1, 1)
         bubble_s = crossing / v + fill_s
 
-        weights = _indicator(stages, slowest)
+        weights = first_largest([stage.total_s for stage in stages])
         parts = {name: m * value for name, value in _weighted(weights, [stage.parts_s for stage in stages]).items()}
         hidden = {name: m * value for name, value in _weighted(weights, [stage.hidden_s for stage in stages]).items()}
         cover = _weighted(weights, [{"forward": stage.forward_s, "backward": stage.backward_s} for stage in stages])
@@ -80,17 +80,6 @@ class ClosedForm:
             link_s=mean["link_s"] + sends_s + times.gather_s + times.reduce_s + times.bare_s,
             bubble_fraction=bubble_s / (m * slowest),
         )
-
-
-def _indicator(stages: list[_StageTime], slowest: Num) -> list[Num]:
-    """Weight 1 for the first stage kind that is as slow as the slowest, 0 for the others."""
-    taken: Num = 0.0
-    weights: list[Num] = []
-    for stage in stages:
-        weight = at_least(stage.total_s, slowest) * (1.0 - taken)
-        taken = taken + weight
-        weights.append(weight)
-    return weights
 
 
 def _weighted(weights: list[Num], rows: list[dict[str, Num]]) -> dict[str, Num]:

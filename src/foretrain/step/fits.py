@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrain.core.constants import GIB
-from foretrain.core.numeric import Num, at_least, maximum
+from foretrain.core.numeric import Num, first_largest
 from foretrain.core.verdict import Status, Verdict
 from foretrain.program.program import Program
 from foretrain.step.memory import Memory
@@ -21,16 +21,13 @@ def fit_memory(program: Program, chip: Chip, stack: Stack) -> Memory:
     ``reserved = allocated x (1 + fragmentation)``; ``device = reserved + context + communicators x communicator_byte``. Capacity is the
     chip's memory less what the driver keeps.
     """
-    peaks = [sum(stage.memory_byte.values()) for stage in program.stages]
-    worst = peaks[0]
-    for peak in peaks[1:]:
-        worst = maximum(worst, peak)
-    taken: Num = 0.0
-    parts: dict[str, Num] = dict.fromkeys(program.stages[0].memory_byte, 0.0)
+    peaks: list[Num] = [sum(stage.memory_byte.values()) for stage in program.stages]
+    weights = first_largest(peaks)
+    worst: Num = 0.0
     index: Num = 0.0
-    for stage, peak in zip(program.stages, peaks, strict=True):
-        weight = at_least(peak, worst) * (1.0 - taken)
-        taken = taken + weight
+    parts: dict[str, Num] = dict.fromkeys(program.stages[0].memory_byte, 0.0)
+    for stage, peak, weight in zip(program.stages, peaks, weights, strict=True):
+        worst = worst + weight * peak
         index = index + weight * stage.first
         parts = {name: value + weight * stage.memory_byte[name] for name, value in parts.items()}
     reserved = worst * (1.0 + stack.fragmentation)
