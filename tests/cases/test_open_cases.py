@@ -288,3 +288,38 @@ def test_o_sim_03_seconds_and_parts() -> None:
     steps = next(phase for phase in run.phases if phase.purpose == "steps")
     assert steps.duration_s == pytest.approx(scenario.num_steps * result.step.time.step_s, rel=1e-9)
     assert sum(phase.duration_s for phase in run.phases) == pytest.approx(run.wall_s, rel=1e-9)
+
+
+@pytest.mark.parametrize(("tp", "pp", "dp", "static", "peak"), [(8, 1, 1, 25.92, 28.29), (2, 1, 4, 51.84, 60.68), (1, 2, 4, 51.84, 66.55)])
+def test_o_mem_06_measured_peaks_on_b200(tp: int, pp: int, dp: int, static: float, peak: float) -> None:
+    def memory(microbatches: int) -> dict[str, float]:
+        options = {
+            "tp": tp, "pp": pp, "dp": dp, "vpp": 1, "zero": 1, "schedule": "1f1b", "recompute": "none", "seq_len": 4096,
+            "microbatch_size": 1, "global_batch_size": microbatches * dp,
+        }  # fmt: skip
+        step = simulate_scenario(open_scenario("llama-3.1-70b", "dgx-b200", 8, options, ["model.num_layers=12"])).step
+        states = sum(float(step.memory.parts_byte[part]) for part in ("weights", "gradients", "master", "moments"))
+        return {"static": states / GIB, "peak": float(step.memory.peak_byte) / GIB}
+
+    four = memory(4)
+    assert four["static"] == pytest.approx(static, rel=0.01)
+    assert four["peak"] == pytest.approx(peak, rel=0.05)
+    assert memory(32)["peak"] == four["peak"]
+
+
+def test_o_mem_10_verdict_from_the_heaviest_stage() -> None:
+    options = {
+        "tp": 1,
+        "pp": 4,
+        "dp": 1,
+        "vpp": 1,
+        "schedule": "1f1b",
+        "microbatch_size": 1,
+        "global_batch_size": 8,
+        "zero": 0,
+        "recompute": "none",
+    }
+    overrides = ["model.num_layers=8", "model.vocab_size=1024", "strategy.stage_layers=[1, 2, 2, 3]"]
+    memory = simulate_scenario(open_scenario("llama-3-8b", "dgx-h100", 4, options, overrides)).step.memory
+    assert memory.worst_stage == 3
+    assert memory.peak_byte == max(memory.stages.values())
