@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foretrain.core.numeric import Num
 from foretrain.program.layers import kv_heads_per_rank
-from foretrain.workload.counting import NORM_PARAMETERS
+from foretrain.workload.counting import embedding_parameters, final_norm_parameters, layer_parts
 from foretrain.workload.model import Model
 
 
@@ -13,14 +13,10 @@ def layer_parameters_per_rank(model: Model, tp: Num) -> Num:
 
     Key and value heads are copied once tp exceeds their number. With ``tp = 1`` it is ``counting.layer_parameters``.
     """
-    h, d = model.hidden_size, model.head_dim
-    qkv_columns = (model.num_heads / tp + 2 * kv_heads_per_rank(model, tp)) * d
-    projection = model.num_heads * d / tp * h
-    width = model.ffn_size * (2 if model.gated_mlp else 1) / tp
-    biases = model.qkv_bias * qkv_columns + model.attention_output_bias * h + model.mlp_bias * (width + h)
-    norms = NORM_PARAMETERS[model.norm] * h * model.norms_per_layer
-    qk_norm = {"none": 0.0, "head": 2.0 * d, "full": (model.num_heads / tp + kv_heads_per_rank(model, tp)) * d}[model.qk_norm]
-    return h * qkv_columns + projection + h * width + model.ffn_size / tp * h + biases + norms + qk_norm
+    parts = layer_parts(model)
+    copied_heads = kv_heads_per_rank(model, tp) - model.num_kv_heads / tp
+    per_head = 2 * (model.hidden_size + model.qkv_bias) + (model.qk_norm == "full")
+    return (parts.qkv + parts.output + parts.mlp) / tp + parts.replicated + copied_heads * model.head_dim * per_head
 
 
 def table_parameters_per_rank(model: Model, tp: Num) -> Num:
@@ -29,14 +25,12 @@ def table_parameters_per_rank(model: Model, tp: Num) -> Num:
 
 
 def end_parameters_per_rank(model: Model, tp: Num, *, embedding: bool, head: bool) -> Num:
-    """Parameters of embedding and head on the stage that owns them.
+    """Parameters of embedding and head on the stage that owns them: tables are cut, positions and norms copied.
 
     A pipeline's last stage keeps its own copy of a tied table; on a single stage the head uses the embedding's.
     """
-    h = model.hidden_size
-    norm = NORM_PARAMETERS[model.norm] * h
     table = table_parameters_per_rank(model, tp)
-    own_head = head and not (embedding and model.tied_embeddings)
-    first = embedding * (table + model.num_positions * h + model.embedding_norm * norm)
-    last = head * (model.final_norm * norm + model.head_bias * model.vocab_size / tp)
-    return first + last + own_head * table
+    copied = embedding_parameters(model) - model.vocab_size * model.hidden_size
+    own_table = head and not (embedding and model.tied_embeddings)
+    last = head * (final_norm_parameters(model) + model.head_bias * model.vocab_size / tp)
+    return embedding * (table + copied) + own_table * table + last
