@@ -13,9 +13,11 @@ from foretrain.core.units import Quantity
 class Stack:
     """What a software version costs, next to the chip's own numbers. (Which kernels it has is ``strategy.build``.)
 
-    ``host_kernel_s``: time the host needs to launch one
-    kernel, so that a block of n kernels never takes less than n times this. ``context_byte``: device memory outside the
-    framework's allocator; ``communicator_byte``: more of it per communicator; ``fragmentation``: reserved over allocated, minus one."""
+    ``host_kernel_s`` and ``host_collective_s``: time the host needs for one op of the program and for one collective, with all that
+    Python, autograd and the driver do for it, so that a pass of n ops never takes less than n times this. ``context_byte``: device
+    memory outside the framework's allocator; ``communicator_byte``: more of it per communicator; ``fragmentation``: reserved over
+    allocated, minus one.
+    """
 
     name: str
     host_kernel_s: Annotated[Num, Quantity("s", ge=0)]
