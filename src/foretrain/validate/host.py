@@ -17,6 +17,8 @@ from foretrain.step.step import simulate_step
 
 SYSTEM, STACK = "dgx-a100", "megatron-2021"
 MICROSECOND = 1e-6
+CHIPS_PER_SERVER = 8
+WIRE = "inter_node_bandwidth_gbit_per_s"
 
 
 @record
@@ -33,13 +35,14 @@ class Measured:
 def load_steps(path: Path) -> Iterator[Measured]:
     """Rows of a CSV of GPT steps on A100 with full recomputation, fp16 and neither ZeRO nor interleaving.
 
-    Columns: id, layers, hidden, heads, ffn, vocab, seq_len, num_accelerators, nodes, tp, pp, dp, micro_batch, global_batch, step_time_s.
+    Columns: id, layers, hidden, heads, ffn, vocab, seq_len, num_accelerators, nodes, tp, pp, dp, micro_batch, global_batch, step_time_s;
+    optional: inter_node_bandwidth_gbit_per_s of a server.
     """
     with path.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             yield Measured(
                 id=row["id"],
-                scenario=_scenario({name: int(float(row[name])) for name in _COLUMNS}),
+                scenario=_scenario({name: int(float(row[name])) for name in _COLUMNS}, row.get(WIRE, "")),
                 measured_s=float(row["step_time_s"]),
                 hidden_size=int(row["hidden"]),
                 num_servers=int(row["nodes"]),
@@ -49,8 +52,8 @@ def load_steps(path: Path) -> Iterator[Measured]:
 _COLUMNS = ("layers", "hidden", "heads", "ffn", "vocab", "seq_len", "num_accelerators", "tp", "pp", "dp", "micro_batch", "global_batch")
 
 
-def _scenario(row: dict[str, int]) -> Scenario:
-    """The row's model laid over a GPT of the catalogue, under the plan it was run with."""
+def _scenario(row: dict[str, int], wire_gbit_per_s: str) -> Scenario:
+    """The row's model laid over a GPT of the catalogue, under the plan it was run with; the wire is a server's, shared by its chips."""
     model = {
         "num_layers": row["layers"],
         "hidden_size": row["hidden"],
@@ -75,6 +78,8 @@ def _scenario(row: dict[str, int]) -> Scenario:
         "global_batch_size": row["global_batch"],
     }
     overrides = [f"model.{name}={value}" for name, value in model.items()]
+    if wire_gbit_per_s:
+        overrides.append(f"system.fabric.tiers.1.byte_per_s={float(wire_gbit_per_s) / CHIPS_PER_SERVER} Gbit/s")
     return open_scenario("megatron-1.7b", SYSTEM, row["num_accelerators"], options, overrides)
 
 
