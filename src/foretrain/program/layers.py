@@ -68,6 +68,8 @@ def linear(rows: Rows, name: str, t: Num, k: Num, n: Num, *, recipe: Recipe, bui
 
     The weight-gradient GEMM adds into the gradient buffer (one read, one write of it) if the build fuses that; otherwise the
     addition is a kernel of its own that also reads the fresh gradient. A bias costs one reading of the output's gradient.
+    In fp8 the input, and in the backward pass the output's gradient, is first cast and written twice, as it is and transposed for the
+    weight-gradient GEMM (Micikevicius et al., arXiv 2209.05433; NVIDIA Transformer Engine's fused cast-transpose).
     """
     e, g = recipe.precision.byte("activation"), recipe.precision.byte("grads")
     w = recipe.precision.byte("weights")
@@ -82,6 +84,8 @@ def linear(rows: Rows, name: str, t: Num, k: Num, n: Num, *, recipe: Recipe, bui
         rows.stream(f"{name} grad add", "backward", k * n * (w + 2 * g))
     if bias:
         rows.stream(f"{name} bias grad", "backward", t * n * e)
+    if dtype == "fp8":
+        both(rows, f"{name} cast", t * k * (e + 2 * DTYPE_BYTE["fp8"]), t * n * (e + 2 * DTYPE_BYTE["fp8"]), again=again)
 
 
 def fused_attention(rows: Rows, model: Model, local: Local, *, window: int, recipe: Recipe, again: bool) -> None:
