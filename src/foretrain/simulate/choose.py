@@ -62,7 +62,8 @@ def choose(
     base = validate(Strategy, fixed, "strategy", where)
     valid, problems = _valid(workload, _candidates(workload, base, fixed, cluster), int(cluster.num_chips))
     if not valid:
-        raise InputError(problems)
+        free = {f"strategy.{name}" for name in CHOSEN if name not in fixed}
+        raise InputError([problem for problem in problems if problem.field not in free] or problems)
     strategy, fits = _best(workload, valid, cluster, stack, models)
     if not strategy.stage_layers and workload.model.num_layers % strategy.pp:
         split = split_layers(workload.model.num_layers, strategy.pp)
