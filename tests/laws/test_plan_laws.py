@@ -88,7 +88,7 @@ def test_communication_and_bubble_vanish_on_one_chip() -> None:
     assert time.link_s == 0
 
 
-@pytest.mark.parametrize("name", ["none", "selective", "full"])
+@pytest.mark.parametrize("name", ["selective", "full"])
 def test_memory_falls_and_time_grows_with_recomputation(name: str) -> None:
     scenario = base()
     unfused = dataclasses.replace(scenario.strategy, flash_attention=False, num_microbatches=4, dp=1, recompute=name)

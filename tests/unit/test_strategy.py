@@ -25,9 +25,9 @@ def broken(plan: Strategy, model: Model = MODEL, recipe: Recipe = RECIPE, chips:
     return {problem.field for problem in problems}
 
 
-@given(st.integers(1, 200), st.integers(1, 64), st.integers(1, 4))
-def test_a_split_has_every_layer_once(num_layers: int, pp: int, vpp: int) -> None:
-    split = split_layers(num_layers, pp, vpp)
+@given(st.integers(1, 200), st.integers(1, 64))
+def test_a_split_has_every_layer_once(num_layers: int, pp: int) -> None:
+    split = split_layers(num_layers, pp)
     assert len(split) == pp
     assert sum(split) == num_layers
     assert max(split) - min(split) <= 1
@@ -35,7 +35,7 @@ def test_a_split_has_every_layer_once(num_layers: int, pp: int, vpp: int) -> Non
 
 @given(st.integers(8, 130), st.sampled_from([1, 2, 4, 8]), st.sampled_from([(0,), (512, 0), (1, 1, 0)]))
 def test_stage_kinds_cover_the_layers(num_layers: int, pp: int, windows: tuple[int, ...]) -> None:
-    stages = lay_out(num_layers, windows, pp, 1)
+    stages = lay_out(num_layers, windows, pp)
     assert sum(stage.count * stage.num_layers for stage in stages) == num_layers
     assert sum(stage.count for stage in stages) == pp
     assert stages[0].embedding

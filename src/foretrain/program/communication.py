@@ -61,9 +61,11 @@ def context_parallel(model: Model, recipe: Recipe, strategy: Strategy, local: Lo
     group = groups(strategy)["cp"]
     part = local.sequences * local.q_len * 2 * local.kv_heads * model.head_dim * recipe.precision.byte("activation")
     once = group.size - 1
+    rerun = strategy.recompute == "full"
     neighbours = Group(axis="cp", size=1 + positive(once), stride=group.stride)
     return [
         _call("cp ring", "send_recv", neighbours, part, once, "forward", "attention"),
+        *((_call("cp ring", "send_recv", neighbours, part, once, "recompute", "attention"),) if rerun else ()),
         _call("cp ring", "send_recv", neighbours, 2 * part, once, "backward", "attention"),
     ]
 

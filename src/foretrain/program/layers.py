@@ -111,13 +111,13 @@ def unfused_attention(rows: Rows, model: Model, local: Local, *, recipe: Recipe,
     thin = heads * (q + kv) * d * e + scores * e
     extra = 0.0 if build.fused_softmax else 4.0
     for phase in ("forward", "recompute") if again else ("forward",):
-        rows.matmul("scores", phase, recipe.precision.activation, q, kv, d, heads, thin)
+        rows.matmul("scores", phase, recipe.precision.wide, q, kv, d, heads, thin)
         rows.stream("softmax", phase, scores * e * (2 + extra), flop=scores * 5)
         if recipe.dropout:
             rows.stream("attention dropout", phase, scores * (2 * e + 1))
-        rows.matmul("context", phase, recipe.precision.activation, q, d, kv, heads, thin)
+        rows.matmul("context", phase, recipe.precision.wide, q, d, kv, heads, thin)
     for name, m, n, k in (("context dgrad", q, kv, d), ("context wgrad", kv, d, q), ("scores dgrad", q, d, kv), ("scores wgrad", kv, d, q)):
-        rows.matmul(name, "backward", recipe.precision.activation, m, n, k, heads, thin)
+        rows.matmul(name, "backward", recipe.precision.wide, m, n, k, heads, thin)
     rows.stream("softmax", "backward", scores * e * (3 + extra), flop=scores * 4)
     if recipe.dropout:
         rows.stream("attention dropout", "backward", scores * (2 * e + 1))
@@ -214,7 +214,7 @@ def head(model: Model, recipe: Recipe, strategy: Strategy) -> Ops:
         norm(rows, "final norm", local.region_tokens * h, recipe=recipe, build=strategy.build, again=False)
     linear(
         rows, "logits", local.tokens, h, local.vocab,
-        recipe=recipe, build=strategy.build, again=False, dtype=recipe.precision.activation, bias=model.head_bias,
+        recipe=recipe, build=strategy.build, again=False, dtype=recipe.precision.wide, bias=model.head_bias,
     )  # fmt: skip
     logits = local.tokens * local.vocab
     fp32 = DTYPE_BYTE["fp32"]

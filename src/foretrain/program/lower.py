@@ -36,7 +36,7 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
     local = local_shapes(model, recipe, strategy)
     per_layer = layer_parameters_per_rank(model, strategy.tp)
     windows = tuple(dict.fromkeys(model.windows))
-    stages = lay_out(model.num_layers, model.windows, strategy.pp, strategy.vpp, strategy.stage_layers)
+    stages = lay_out(model.num_layers, model.windows, strategy.pp, strategy.stage_layers)
     blocks = (
         *(_layer_block(model, recipe, strategy, local, window, per_layer) for window in windows),
         _embedding_block(model, recipe, strategy, local),

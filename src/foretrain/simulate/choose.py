@@ -27,7 +27,10 @@ from foretrain.workload.recipe import Workload
 
 MICROBATCH_SIZES = (1, 2, 4, 8)
 PIPELINES = (1, 2, 4, 8, 16, 32, 64)
-CHUNKS = (1, 2, 4, 8)
+MOST_CHUNKS = 8
+CONTEXT_DEGREES = (1, 2, 4, 8, 16)
+LONG_SEQ_LEN = 16384
+"""Context parallelism is tried from sequences of more than this many tokens."""
 CHOSEN = ("tp", "pp", "vpp", "dp", "cp", "microbatch_size", "zero", "recompute", "schedule", "sequence_parallel")
 
 
@@ -87,7 +90,7 @@ def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cl
     def options(name: str, free: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
         return (getattr(base, name),) if name in fixed else tuple(free)
 
-    cps = options("cp", (1,))
+    cps = options("cp", CONTEXT_DEGREES if workload.recipe.seq_len > LONG_SEQ_LEN and base.flash_attention else (1,))
     tps = options("tp", [d for d in divisors(server) if model.num_heads % d == 0 and model.num_kv_heads % d == 0])
     pps = options("pp", [p for p in PIPELINES if p <= model.num_layers])
     for tp, pp, cp in product(tps, pps, cps):
@@ -109,16 +112,16 @@ def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cl
 
 def _words(base: Strategy, fixed: Mapping[str, Any], tp: int, pp: int, shards: int, num_layers: int) -> Iterator[dict[str, Any]]:
     """Word combinations of one choice of degrees."""
-    chunks: tuple[int, ...] = (base.vpp,) if "vpp" in fixed else CHUNKS if pp > 1 and "schedule" not in fixed else (1,)
+    longest = max(base.stage_layers or split_layers(num_layers, pp))
+    possible = tuple(d for d in divisors(longest) if d <= MOST_CHUNKS)
+    chunks: tuple[int, ...] = (base.vpp,) if "vpp" in fixed else possible if pp > 1 and "schedule" not in fixed else (1,)
     if "schedule" in fixed and base.schedule == "interleaved" and "vpp" not in fixed:
-        chunks = CHUNKS[1:]
+        chunks = possible[1:] or (1,)
     zeros: tuple[int, ...] = (base.zero,) if "zero" in fixed else (1,) if pp > 1 or tp > 1 else (1, 3) if shards > 1 else (0,)
     free = ("none", "full") if base.flash_attention else ("none", "selective", "full")
     recomputes: tuple[str, ...] = (base.recompute,) if "recompute" in fixed else free
     sequence_parallel = base.sequence_parallel if "sequence_parallel" in fixed else tp > 1
     for vpp, zero, recompute in product(chunks, zeros, recomputes):
-        if vpp > 1 and pp * vpp > num_layers and "vpp" not in fixed:
-            continue
         schedule = base.schedule if "schedule" in fixed else "interleaved" if vpp > 1 else "1f1b"
         yield {
             "pp": pp,

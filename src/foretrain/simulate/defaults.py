@@ -18,7 +18,8 @@ def complete_recipe(recipe: dict[str, Any], model: Model, num_chips: int, notes:
     """Fill ``seq_len``, ``global_batch_size`` and ``tokens`` where missing; each gets an assumption that says so.
 
     Sequence length: the model's maximum up to 4,096 tokens. Global batch: the published one in tokens, else 4 million tokens, at least a
-    sequence a chip and whole over the odd factor of the chip count. Tokens: 20 per parameter (Hoffmann et al., arXiv 2203.15556, table 3).
+    sequence a chip; rounded up to the odd factor of the chip count times a power of two. Tokens: 20 per parameter (Hoffmann et al., arXiv
+    2203.15556, table 3).
     """
     if recipe.get("seq_len") is None:
         longest = model.max_seq_len or DEFAULT_SEQ_LEN
@@ -31,8 +32,8 @@ def complete_recipe(recipe: dict[str, Any], model: Model, num_chips: int, notes:
         odd = num_chips
         while odd % 2 == 0:
             odd //= 2
-        floor = 1 if published else num_chips
-        recipe["global_batch_size"] = -(-max(2 ** max(batch - 1, 0).bit_length(), floor) // odd) * odd
+        wanted = batch if published else max(batch, num_chips)
+        recipe["global_batch_size"] = odd * 2 ** max(-(-wanted // odd) - 1, 0).bit_length()
         kind = "published for this model" if published else "not given; 4 million tokens are usual"
         reason = f"{kind}: {_number(published or DEFAULT_BATCH_TOKENS):,.0f} tokens, rounded up to a batch the chips can share"
         notes.append(Assumption(field="recipe.global_batch_size", value=recipe["global_batch_size"], reason=reason))

@@ -18,6 +18,7 @@ from foretrain.carbon.account import Amortisation
 from foretrain.catalog import loader, yamlfile
 from foretrain.catalog.provenance import Passport, split
 from foretrain.catalog.schema import plain, validate
+from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.errors import InputError, NotFoundError, Problem
 from foretrain.cost.account import Prices
 from foretrain.run.run import num_steps
@@ -101,9 +102,20 @@ def open_scenario(
     for name, value in given.items():
         if name not in NAME_OPTIONS:
             draft.document["recipe" if name in RECIPE_OPTIONS else "strategy"][name] = value
+    _attend_in_16_bit(draft)
     for text in overrides:
         _set(draft, text)
     return _resolve(draft, system_name)
+
+
+def _attend_in_16_bit(draft: _Draft) -> None:
+    """Fused attention kernels take 16-bit activations only: a wider precision runs the unfused ones unless the user insists."""
+    activation = draft.document["recipe"]["precision"]
+    activation = activation.get("activation") if isinstance(activation, dict) else None
+    if activation in DTYPE_BYTE and activation not in rules.HALF and draft.document["strategy"].get("flash_attention"):
+        draft.document["strategy"]["flash_attention"] = False
+        reason = f"fused attention kernels take 16-bit activations, not {activation}"
+        draft.note("strategy.flash_attention", value=False, reason=reason)
 
 
 def _resolve(draft: _Draft, system_name: str) -> Scenario:

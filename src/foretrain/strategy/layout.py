@@ -25,12 +25,11 @@ class Stage:
         return sum(self.layers)
 
 
-def split_layers(num_layers: int, pp: int, vpp: int = 1) -> tuple[int, ...]:
+def split_layers(num_layers: int, pp: int) -> tuple[int, ...]:
     """Layers per stage when the user gives no split.
 
-    Equal when ``num_layers`` is a multiple of ``pp * vpp``. Otherwise whole chunks (of ``num_layers / (pp vpp)`` rounded up or down) are
-    dealt so that the first and the last stage, which also hold embedding and head, are not longer than the others: the way the
-    405B run of Llama 3 placed 126 layers on 16 stages (arXiv 2407.21783, section 3.3.2).
+    Equal when ``num_layers`` is a multiple of ``pp``. Otherwise the first and the last stage, which also hold embedding and head, are
+    not longer than the others: the way the 405B run of Llama 3 placed 126 layers on 16 stages (arXiv 2407.21783, section 3.3.2).
 
     >>> split_layers(126, 16)
     (7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7)
@@ -55,7 +54,7 @@ def window_counts(first_layer: int, num_layers: int, windows: tuple[int, ...]) -
     return tuple(pattern.count(window) for window in distinct)
 
 
-def lay_out(num_layers: int, windows: tuple[int, ...], pp: int, vpp: int, stage_layers: tuple[int, ...] = ()) -> tuple[Stage, ...]:
+def lay_out(num_layers: int, windows: tuple[int, ...], pp: int, stage_layers: tuple[int, ...] = ()) -> tuple[Stage, ...]:
     """Stage kinds of a pipeline: neighbouring stages with the same content become one kind with a count.
 
     Parameters
@@ -64,15 +63,15 @@ def lay_out(num_layers: int, windows: tuple[int, ...], pp: int, vpp: int, stage_
         Layers of the model.
     windows
         The model's repeating pattern of attention windows.
-    pp, vpp
-        Pipeline stages, and model chunks per stage.
+    pp
+        Pipeline stages.
     stage_layers
         Layers per stage as the user gave them; empty chooses by ``split_layers``.
 
-    >>> [(s.first, s.count, s.num_layers) for s in lay_out(126, (0,), 16, 1)]
+    >>> [(s.first, s.count, s.num_layers) for s in lay_out(126, (0,), 16)]
     [(0, 1, 7), (1, 14, 8), (15, 1, 7)]
     """
-    split = stage_layers or split_layers(num_layers, pp, vpp)
+    split = stage_layers or split_layers(num_layers, pp)
     stages: list[Stage] = []
     begin = 0
     for index, layers in enumerate(split):

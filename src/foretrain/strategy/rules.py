@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from foretrain.core.errors import Problem
+from foretrain.strategy.layout import split_layers
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.model import Model
 from foretrain.workload.recipe import Recipe, Workload
+
+HALF = ("fp16", "bf16")
 
 
 def divisors(n: int) -> list[int]:
@@ -111,6 +114,7 @@ def pipeline_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator
                 allowed=">= 2",
                 nearest=(2,),
             )
+        yield from chunk_rules(model.num_layers, strategy)
         yield from interleaving_rules(pp, m, strict=strategy.build.strict_interleaving)
     elif vpp > 1:
         yield Problem(
@@ -119,6 +123,28 @@ def pipeline_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator
             message=f"vpp = {vpp} model chunks per stage need the interleaved schedule",
             allowed="interleaved, or vpp = 1",
             nearest=("interleaved",),
+        )
+
+
+def chunk_rules(num_layers: int, strategy: Strategy) -> Iterator[Problem]:
+    """Chunks of the interleaved schedule are equally long; only the first and the last stage may have one layer less.
+
+    Megatron-LM refuses other splits; an embedding and a head may stand for the missing layers, as in the 405B run of Llama 3 (arXiv
+    2407.21783, section 3.3.2). Unequal chunks stall the schedule far beyond its closed form.
+    """
+    split = strategy.stage_layers or split_layers(num_layers, strategy.pp)
+    longest = max(split)
+    short = [longest - layers for layers in split]
+    uneven = any(short[1:-1]) or max(short) > 1
+    if uneven or longest % strategy.vpp:
+        valid = [] if uneven else [d for d in divisors(longest) if d > 1]
+        why = f"layers per stage {min(split)} to {longest}" if uneven else f"{longest} layers per stage"
+        yield Problem(
+            field="strategy.vpp",
+            value=strategy.vpp,
+            message=f"the interleaved schedule needs chunks of equal length; here {why}",
+            allowed=f"one of {', '.join(map(str, valid))}" if valid else "vpp = 1, or a pp that divides the layers",
+            nearest=nearest(strategy.vpp, valid) if valid else (1,),
         )
 
 
@@ -190,6 +216,13 @@ def feature_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[
     if int(strategy.cp) > 1 and not strategy.flash_attention:
         yield Problem(
             field="strategy.flash_attention", value=False, message="context parallelism needs a fused attention kernel", nearest=(True,)
+        )
+    if strategy.flash_attention and recipe.precision.activation not in HALF:
+        yield Problem(
+            field="strategy.flash_attention",
+            value=True,
+            message=f"fused attention kernels take 16-bit activations, not {recipe.precision.activation}",
+            nearest=(False,),
         )
     for name, active in (("pp", strategy.pp > 1), ("recompute", strategy.recompute != "none")):
         if strategy.activation_offload == "layer" and active:

@@ -24,6 +24,11 @@ class Precision:
     master: Dtype = "fp32"
     moments: Dtype = "fp32"
 
+    @property
+    def wide(self) -> Dtype:
+        """Type of the products that are never run in 8 bits: attention and the output head."""
+        return self.activation if self.math == "fp8" else self.math
+
     def byte(self, part: Literal["math", "activation", "weights", "grads", "master", "moments"]) -> float:
         """Bytes per element of ``part``."""
         return DTYPE_BYTE[getattr(self, part)]
