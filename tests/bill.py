@@ -22,7 +22,7 @@ from foretrain.timeline.steptime import StepTime
 
 def machine(num_chips: float = 8.0) -> Cluster:
     """Eight 700 W chips per server, round numbers everywhere else."""
-    kernels = Kernels(matmul_efficiency={}, stream_efficiency=0.9, kernel_s=0.0, wave_s=0.0, tiles=(), attention={})
+    kernels = Kernels(measured_on="nothing", matmul_efficiency={}, stream_efficiency=0.9, kernel_s=0.0, wave_s=0.0, tiles=(), attention={})
     chip = Chip(
         name="chip", dense_flop_per_s={"bf16": 1e15}, vector_flop_per_s=6e13, num_sm=132, hbm_byte=8e10, hbm_byte_per_s=3.35e12,
         l2_byte=5e7, tdp_w=700.0, idle_w=75.0, reserved_byte=0.0, kernels=kernels,

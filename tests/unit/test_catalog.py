@@ -43,7 +43,8 @@ def test_every_entry_is_sound() -> None:
         (lambda d: d.update(colour={"value": 1, "source": "assumption", "kind": "datasheet"}), "is not a number of its record"),
         (lambda d: d.update(wheels="four"), "is not a known field"),
         (lambda d: d.pop("num_sm"), "is missing"),
-        (lambda d: d["kernels"]["tiles"][0].update(efficiency=0.5), "has no passport"),
+        (lambda d: d.update(kernels={"like": "ampere", "wave_s": "1 us"}), "has no passport"),
+        (lambda d: d.update(kernels="volcanic"), "is not in the catalogue of kernels"),
     ],
 )
 def test_planted_faults_are_found(change: Any, message: str) -> None:

@@ -27,6 +27,7 @@ CHIP = Chip(
     idle_w=50.0,
     reserved_byte=0.0,
     kernels=Kernels(
+        measured_on="nothing",
         matmul_efficiency={"bf16": 0.8, "fp8": 0.5},
         stream_efficiency=0.5,
         kernel_s=1e-6,

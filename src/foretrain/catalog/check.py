@@ -19,7 +19,7 @@ from foretrain.workload.recipe import Recipe
 
 RANGED = ("estimate", "assumption")
 """Kinds of number that must say how far they may be off."""
-NAMES = {("chips", "m"), ("chips", "n")}
+NAMES = {("kernels", "m"), ("kernels", "n"), ("chips", "m"), ("chips", "n")}
 """Numbers that name a thing (a tile of m x n) rather than claim something about it."""
 RECIPE_EXTRA = {"global_batch_tokens": Quantity(gt=0)}
 """Recipe defaults of a model entry that are not fields of ``Recipe`` themselves."""
@@ -51,8 +51,8 @@ def check_entry(kind: str, name: str, document: Mapping[str, Any], sources: Mapp
     problems = [problem for path, node in numbers.items() for problem in _check_number(kind, label, path, node, sources)]
     if kind == "models" and document.get("source") not in sources:
         problems.append(f"{label}: source {document.get('source')!r} is not in sources.yaml")
-    plain, _ = split(document)
     try:
+        plain, _ = split(document)
         validate(loader.RECORDS[kind], loader.record_document(kind, plain), label)
     except InputError as error:
         problems += [str(problem) for problem in error.problems]

@@ -11,12 +11,12 @@ from typing import Any
 import yaml
 
 from foretrain.carbon.account import Amortisation
-from foretrain.catalog.provenance import Passport, split
+from foretrain.catalog.provenance import Passport, is_passported, split
 from foretrain.catalog.schema import validate
 from foretrain.core.errors import NotFoundError, Problem
 from foretrain.core.record import record
 from foretrain.cost.account import Prices
-from foretrain.system.chip import Chip
+from foretrain.system.chip import Chip, Kernels
 from foretrain.system.cluster import Cluster
 from foretrain.system.fabric import Fabric
 from foretrain.system.reliability import Reliability
@@ -26,10 +26,24 @@ from foretrain.system.stack import Stack
 from foretrain.system.storage import Storage
 from foretrain.workload.model import Model
 
-KINDS = ("chips", "servers", "fabrics", "storages", "reliabilities", "systems", "sites", "stacks", "prices", "amortisations", "models")
+KINDS = (
+    "chips",
+    "kernels",
+    "servers",
+    "fabrics",
+    "storages",
+    "reliabilities",
+    "systems",
+    "sites",
+    "stacks",
+    "prices",
+    "amortisations",
+    "models",
+)
 FIELD = {"systems": "system", "models": "model", "stacks": "stack", "sites": "site", "prices": "prices"}
 RECORDS: dict[str, type] = {
     "chips": Chip,
+    "kernels": Kernels,
     "servers": Server,
     "fabrics": Fabric,
     "storages": Storage,
@@ -89,9 +103,31 @@ def raw(kind: str, name: str) -> Any:
 
 
 def entry(kind: str, name: str, root: str) -> Entry:
-    """One entry with passports named below ``root``."""
-    document, passports = split(raw(kind, name), root)
+    """One entry with passports named below ``root``; a chip with the kernels it names."""
+    document = raw(kind, name)
+    if kind == "chips":
+        document = {**document, "kernels": _kernels(document["kernels"])}
+    document, passports = split(document, root)
     return Entry(document=document, passports=passports)
+
+
+def _kernels(given: Any) -> Any:
+    """The kernels of a chip: an entry's id, or a mapping that may start from one (``like``) and replace some of its numbers."""
+    if isinstance(given, str):
+        return raw("kernels", given)
+    if "like" not in given:
+        return given
+    return laid_over(raw("kernels", given["like"]), {key: value for key, value in given.items() if key != "like"})
+
+
+def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """``below`` with the values of ``above`` in place of its own; mappings are joined, passported numbers replaced whole."""
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        joined = isinstance(value, Mapping) and isinstance(old, Mapping) and not is_passported(value)
+        result[key] = laid_over(old, value) if joined else value
+    return result
 
 
 @lru_cache(maxsize=1)
@@ -130,6 +166,8 @@ def record_document(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
         return dict(document["model"])
     if kind == "stacks":
         return {key: value for key, value in document.items() if key not in STACK_CHOICES}
+    if kind == "chips":
+        return {**document, "kernels": split(_kernels(document["kernels"]))[0]}
     if kind == "servers":
         return {**document, "chip": entry("chips", document["chip"], "chip").document}
     return dict(document)

@@ -40,7 +40,7 @@ class AttentionKernel:
 
 @record
 class Kernels:
-    """Measured behaviour of a chip's kernels.
+    """Measured behaviour of a chip's kernels. ``measured_on`` names the chip they were measured on: chips of one family share them.
 
     ``matmul_efficiency``: sustained share of the dense peak in the main loop of large GEMMs, by data type (includes
     the clock a chip holds under its power limit). ``stream_efficiency``: share of the memory bandwidth
@@ -49,6 +49,7 @@ class Kernels:
     less in proportion to its area.
     """
 
+    measured_on: str
     matmul_efficiency: Mapping[str, Fraction]
     stream_efficiency: Fraction
     kernel_s: Second
