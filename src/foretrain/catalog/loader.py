@@ -125,8 +125,10 @@ def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
-        joined = isinstance(value, Mapping) and isinstance(old, Mapping) and not is_passported(value)
-        result[key] = laid_over(old, value) if joined else value
+        if isinstance(value, Mapping) and isinstance(old, Mapping) and not is_passported(value):
+            result[key] = laid_over(old, value)
+        else:
+            result[key] = value
     return result
 
 
