@@ -145,7 +145,7 @@ def settings() -> Iterator[Case]:
         ("prices.utilisation=0", "prices.utilisation"), ("amortisation.accounting=both", "amortisation.accounting"),
         ("model.num_layers=0", "model.num_layers"), ("model.num_heads=-8", "model.num_heads"), ("model.norm=batchnorm", "model.norm"),
         ("model.windows=4096", "model.windows"), ("model.hidden_size=4096.5", "model.hidden_size"),
-        ("recipe.precision.math=bf17", "recipe.precision.math"), ("recipe.optimizer=lion", "recipe.optimizer"),
+        ("recipe.precision.math=bf17", "recipe.precision.math"), ("recipe.optimizer=tiger", "recipe.optimizer"),
         ("recipe.flop_convention=8n", "recipe.flop_convention"), ("strategy.mesh=[tp, tp, dp, pp]", "strategy.mesh"),
         ("strategy.stage_layers=[1, 2, 3]", "strategy.stage_layers"), ("strategy.overlap_p2p=perhaps", "strategy.overlap_p2p"),
         ("strategy.build.attention_kernel=flash9", "strategy.build.attention_kernel"), ("strategy.tpp=8", "strategy.tpp"),

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from foretrain.catalog.loader import ids, load
-from foretrain.program.sharding import end_parameters_per_rank, layer_parameters_per_rank
+from foretrain.program.sharding import ends_held, layer_held
+from foretrain.strategy.strategy import Strategy
 from foretrain.workload import counting
 from foretrain.workload.model import Model
+from foretrain.workload.recipe import Recipe
 
 # Elements of the published checkpoints; gpt3 and Megatron models by the closed form of arXiv 2104.04473, equation 2, below.
 PARAMETERS = {
@@ -27,6 +29,9 @@ PARAMETERS = {
     "gpt-neox-20b": 20_554_567_680,
     "opt-125m": 125_239_296,
 }
+
+
+RECIPE = Recipe(seq_len=1, global_batch_size=1, tokens=1)
 
 
 def model(name: str, **changes: object) -> Model:
@@ -61,10 +66,11 @@ def test_the_parts_add_up_and_agree_with_the_parameters_of_one_rank(name: str) -
     assert parts.qkv + parts.output + parts.mlp + parts.replicated == parts.total == counting.layer_parameters(m)
     ends = counting.embedding_parameters(m) + counting.head_parameters(m) + counting.final_norm_parameters(m)
     assert m.num_layers * parts.total + ends == counting.num_parameters(m)
-    assert layer_parameters_per_rank(m, 1.0) == parts.total
-    assert end_parameters_per_rank(m, 1.0, embedding=True, head=True) == ends
+    assert layer_held(m, RECIPE, Strategy(), counting.DENSE).total == parts.total
+    assert ends_held(m, RECIPE, Strategy(), embedding=True, head=True).total == ends
     if m.num_kv_heads % 2 == 0:
-        assert layer_parameters_per_rank(m, 2.0) == (parts.qkv + parts.output + parts.mlp) / 2 + parts.replicated
+        cut = (parts.qkv + parts.output + parts.mlp) / 2 + parts.replicated
+        assert layer_held(m, RECIPE, Strategy(tp=2), counting.DENSE).total == cut
 
 
 def test_largest_layer_is_deepspeeds_largest_module() -> None:
@@ -75,7 +81,8 @@ def test_largest_layer_is_deepspeeds_largest_module() -> None:
     ("full", 8192, 1721.22), ("causal", 8192, 1510.11), ("full", 129024, 125194.40), ("causal", 129024, 72826.86),
 ])  # fmt: skip
 def test_attention_in_full_and_causal(convention: str, seq_len: int, step_tflop: float) -> None:
-    flop = counting.model_flop(model("llama-2-7b"), seq_len, 4, convention)
+    recipe = Recipe(seq_len=seq_len, global_batch_size=4, tokens=1, flop_convention=convention)  # type: ignore[arg-type]
+    flop = counting.model_flop(model("llama-2-7b"), recipe, 4)
     assert flop / 1e12 == pytest.approx(step_tflop, rel=5e-4)
 
 

@@ -35,7 +35,7 @@ def test_a_split_has_every_layer_once(num_layers: int, pp: int) -> None:
 
 @given(st.integers(8, 130), st.sampled_from([1, 2, 4, 8]), st.sampled_from([(0,), (512, 0), (1, 1, 0)]))
 def test_stage_kinds_cover_the_layers(num_layers: int, pp: int, windows: tuple[int, ...]) -> None:
-    stages = lay_out(num_layers, windows, pp)
+    stages = lay_out([windows[index % len(windows)] for index in range(num_layers)], pp)
     assert sum(stage.count * stage.num_layers for stage in stages) == num_layers
     assert sum(stage.count for stage in stages) == pp
     assert stages[0].embedding

@@ -17,6 +17,8 @@ DTYPE_BYTE = {
     "bf16": 2.0,
     "fp16": 2.0,
     "fp8": 1.0,
+    "nf4": (4.0 + 0.127) / 8.0,
     "none": 0.0,
 }
-"""Bytes per element by data type; ``none`` is a copy that is not kept."""
+"""Bytes per element by data type; ``none`` is a copy that is not kept. ``nf4`` is 4 bits and 0.127 bits of its doubly quantised block
+constants (Dettmers et al., arXiv 2305.14314, section 3)."""

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from foretrain.core.numeric import Num, maximum, positive
+import operator
+from collections.abc import Sequence
+from functools import reduce
+
+from foretrain.core.numeric import Num, first_largest, positive
 from foretrain.program import layers
 from foretrain.program.communication import (
     context_parallel,
+    expert_parallel,
     groups,
+    layer_widths,
     once_per_step,
     pipeline_transfer,
     sharded_weights,
     tensor_parallel,
 )
 from foretrain.program.layers import Local, local_shapes
-from foretrain.program.memory import OPTIMIZER_MOMENTS, kept_activations, stage_memory
+from foretrain.program.memory import kept_activations, moment_byte, stage_memory
 from foretrain.program.optimizer import offload_bytes, optimizer_ops
 from foretrain.program.program import Block, Collective, Program, StageKind
-from foretrain.program.sharding import end_parameters_per_rank, layer_parameters_per_rank, table_parameters_per_rank
+from foretrain.program.sharding import Held, ends_held, layer_held, table_parameters_per_rank
 from foretrain.strategy.layout import Stage, lay_out
 from foretrain.strategy.strategy import Strategy
-from foretrain.workload.counting import model_flop, num_parameters, packing_efficiency
-from foretrain.workload.model import Model
+from foretrain.workload.counting import (
+    full_attention_flop,
+    matrix_sizes,
+    model_flop,
+    num_active_parameters,
+    num_parameters,
+    num_trained_parameters,
+    packing_efficiency,
+)
+from foretrain.workload.model import LayerKind, Model, kind_counts, layer_kinds
 from foretrain.workload.recipe import Recipe, Workload
 
 PEAK_MOMENT = "backward pass of the oldest microbatch in flight"
@@ -34,29 +48,24 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
     """
     model, recipe = workload.model, workload.recipe
     local = local_shapes(model, recipe, strategy)
-    per_layer = layer_parameters_per_rank(model, strategy.tp)
-    windows = tuple(dict.fromkeys(model.windows))
-    stages = lay_out(model.num_layers, model.windows, strategy.pp, strategy.stage_layers)
+    kinds = tuple(kind for kind, _ in kind_counts(model))
+    stages = lay_out(layer_kinds(model), strategy.pp, strategy.stage_layers)
     blocks = (
-        *(_layer_block(model, recipe, strategy, local, window, per_layer) for window in windows),
+        *(_layer_block(model, recipe, strategy, kind) for kind in kinds),
         _embedding_block(model, recipe, strategy, local),
         _head_block(model, recipe, strategy, local),
     )
-    kinds = tuple(_stage_kind(model, recipe, strategy, local, stage, per_layer, len(windows)) for stage in stages)
-    heaviest: Num = 0.0
-    for kind in kinds:
-        heaviest = maximum(heaviest, kind.params)
+    built = [_stage_kind(model, recipe, strategy, stage, kinds) for stage in stages]
+    heaviest = _heaviest([held for _, held in built])
     host_byte, link_byte = offload_bytes(heaviest, recipe, strategy)
-    longest = max(stage.num_layers for stage in stages) if strategy.activation_offload == "layer" else 0
-    activations = longest * kept_activations(model, recipe, strategy, local)
     sequences = strategy.microbatch_size * strategy.num_microbatches * strategy.dp
     tokens_per_step = recipe.seq_len * sequences
     parameters = num_parameters(model)
-    flop = model_flop(model, recipe.seq_len, sequences, recipe.flop_convention, recipe.document_lens)
+    flop = model_flop(model, recipe, sequences)
     return Program(
         blocks=blocks,
-        stages=kinds,
-        once=optimizer_ops(heaviest, recipe, strategy),
+        stages=tuple(kind for kind, _ in built),
+        once=optimizer_ops(heaviest, _matrices(model, strategy), recipe, strategy),
         step_collectives=tuple(
             once_per_step(heaviest, table_parameters_per_rank(model, strategy.tp), model.tied_embeddings, recipe, strategy)
         ),
@@ -69,20 +78,25 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
         world_size=strategy.world_size,
         tokens_per_step=tokens_per_step,
         num_parameters=parameters,
-        num_active_parameters=parameters,
+        num_active_parameters=num_active_parameters(model),
         useful_tokens_per_step=tokens_per_step * packing_efficiency(recipe.seq_len, recipe.document_lens),
         model_flop=flop,
         recompute_flop=recompute_flop(model, recipe, strategy, flop, tokens_per_step),
         offload_host_byte=host_byte,
         offload_link_byte=link_byte,
-        offload_hidden_byte=2.0 * activations * strategy.num_microbatches,
-        checkpoint_byte=parameters * sum(recipe.precision.byte(part) for part in ("weights", "master"))
-        + parameters * recipe.precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer],
+        offload_hidden_byte=2.0 * _offloaded_activations(model, recipe, strategy, stages) * strategy.num_microbatches,
+        checkpoint_byte=checkpoint_byte(model, recipe),
         num_communicators=num_communicators(strategy),
         peak_moment=PEAK_MOMENT,
         math_dtype=recipe.precision.math,
         flop_convention=recipe.flop_convention,
     )
+
+
+def checkpoint_byte(model: Model, recipe: Recipe) -> float:
+    """Weights, master copy and moments of what is trained; frozen weights need no saving."""
+    trained = num_trained_parameters(model, recipe)
+    return trained * (sum(recipe.precision.byte(part) for part in ("weights", "master")) + moment_byte(recipe))
 
 
 def recompute_flop(model: Model, recipe: Recipe, strategy: Strategy, flop: Num, tokens_per_step: Num) -> Num:
@@ -94,61 +108,104 @@ def recompute_flop(model: Model, recipe: Recipe, strategy: Strategy, flop: Num, 
     if strategy.recompute == "full":
         return flop / 3.0
     if strategy.recompute == "selective" and not strategy.flash_attention:
-        return 4.0 * model.num_layers * model.num_heads * model.head_dim * recipe.seq_len * tokens_per_step
+        return full_attention_flop(model, recipe.seq_len) / 3.0 * tokens_per_step
     return 0.0 * flop
 
 
 def num_communicators(strategy: Strategy) -> Num:
     """Communicators one rank belongs to: one for every axis with more than one rank, each with memory of its own."""
     count: Num = 0.0
+    experts = positive(strategy.ep - 1)
     for name, group in groups(strategy).items():
-        count = count + positive(group.size - 1) * (name != "ends")
+        count = count + positive(group.size - 1) * (name != "ends") * (experts if name == "expert shard" else 1.0)
     return count
 
 
-def _layer_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local, window: int, params: Num) -> Block:
+def _heaviest(held: Sequence[Held]) -> Held:
+    """The rank that holds the most parameters, whatever it needs else."""
+    weights = first_largest([each.total for each in held])
+    return reduce(operator.add, (each * weight for each, weight in zip(held, weights, strict=True)))
+
+
+def _matrices(model: Model, strategy: Strategy) -> list[tuple[int, int, Num]]:
+    """Rows, columns and number of the layers' matrices on the ranks of one stage, experts over ep."""
+    result: list[tuple[int, int, Num]] = []
+    for kind, count in kind_counts(model):
+        for _, inputs, outputs, number in matrix_sizes(model, kind):
+            spread = strategy.ep if model.experts and number == model.experts.num_experts else 1
+            result.append((inputs, outputs, count * number / strategy.pp / spread))
+    return result
+
+
+def _offloaded_activations(model: Model, recipe: Recipe, strategy: Strategy, stages: Sequence[Stage]) -> Num:
+    """Bytes of one microbatch's stored activations on the stage with the most layers, if they are moved to the host."""
+    if strategy.activation_offload == "none":
+        return 0.0
+    kinds = tuple(dict.fromkeys(layer_kinds(model)))
+    most = max(stages, key=lambda stage: stage.num_layers)
+    total: Num = 0.0
+    for kind, count in zip(kinds, most.layers, strict=True):
+        total = total + count * kept_activations(model, recipe, strategy, local_shapes(model, recipe, strategy, encoder=kind.encoder), kind)
+    return total
+
+
+def _layer_block(model: Model, recipe: Recipe, strategy: Strategy, kind: LayerKind) -> Block:
+    local = local_shapes(model, recipe, strategy, encoder=kind.encoder)
     collectives: list[Collective] = [
-        *tensor_parallel(model, recipe, strategy, local, 1 if model.parallel_block else 2, again=strategy.recompute == "full"),
+        *tensor_parallel(recipe, strategy, local, layer_widths(model, kind), again=strategy.recompute == "full"),
         *context_parallel(model, recipe, strategy, local),
-        *sharded_weights(params, recipe, strategy),
+        *(expert_parallel(model, recipe, strategy, local) if kind.experts else ()),
+        *sharded_weights(layer_held(model, recipe, strategy, kind), recipe, strategy),
     ]
-    name = f"layer (window {window})" if window else "layer"
-    return Block(name=name, ops=layers.layer(model, recipe, strategy, window), collectives=tuple(collectives))
+    return Block(name=_block_name(kind), ops=layers.layer(model, recipe, strategy, kind), collectives=tuple(collectives))
+
+
+def _block_name(kind: LayerKind) -> str:
+    """``layer``, with what sets the kind apart: ``expert layer (window 4096)``."""
+    words = [word for word, holds in (("encoder", kind.encoder), ("mtp", kind.mtp), ("expert", kind.experts)) if holds]
+    return " ".join([*words, "layer", *([f"(window {kind.window})"] if kind.window else [])])
 
 
 def _embedding_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> Block:
     """The vocabulary-parallel look-up sums its partial rows over tp, forward only."""
-    forward = [call for call in tensor_parallel(model, recipe, strategy, local, 1, again=False) if call.phase == "forward"]
-    reduce = forward[-1:]
-    gathered = sharded_weights(table_parameters_per_rank(model, strategy.tp), recipe, strategy)
-    return Block(name="embedding", ops=layers.embedding(model, recipe, strategy), collectives=(*reduce, *gathered))
+    pair = [(1.0 * model.hidden_size, 1.0 * model.hidden_size)]
+    forward = [call for call in tensor_parallel(recipe, strategy, local, pair, again=False) if call.phase == "forward"]
+    gathered = sharded_weights(ends_held(model, recipe, strategy, embedding=True, head=False), recipe, strategy)
+    return Block(name="embedding", ops=layers.embedding(model, recipe, strategy), collectives=(*forward[-1:], *gathered))
 
 
 def _head_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> Block:
     """The vocabulary-parallel head gathers its input (sequence parallel) and reduces its input's gradient over tp."""
-    calls = tensor_parallel(model, recipe, strategy, local, 1, again=False)
+    pair = [(1.0 * model.hidden_size, 1.0 * model.hidden_size)]
+    calls = tensor_parallel(recipe, strategy, local, pair, again=False)
     gather = [call for call in calls if call.phase == "forward" and call.op == "all_gather"]
     backward = [call for call in calls if call.phase == "backward" and call.op != "all_gather"]
-    gathered = sharded_weights(table_parameters_per_rank(model, strategy.tp), recipe, strategy)
+    gathered = sharded_weights(ends_held(model, recipe, strategy, embedding=False, head=True), recipe, strategy)
     return Block(name="head", ops=layers.head(model, recipe, strategy), collectives=(*gather, *backward, *gathered))
 
 
-def _stage_kind(
-    model: Model, recipe: Recipe, strategy: Strategy, local: Local, stage: Stage, per_layer: Num, num_windows: int
-) -> StageKind:
-    """One stage: its layers by window, then embedding and head if it owns them."""
-    params = stage.num_layers * per_layer + end_parameters_per_rank(model, strategy.tp, embedding=stage.embedding, head=stage.head)
+def _stage_kind(model: Model, recipe: Recipe, strategy: Strategy, stage: Stage, kinds: tuple[LayerKind, ...]) -> tuple[StageKind, Held]:
+    """One stage: its layers by kind, then embedding and head if it owns them; and the parameters that one of its ranks holds.
+
+    Modules of multi-token prediction stand on the last stage, each with a pass through embedding and head.
+    """
+    further = stage.head * model.mtp_layers
+    numbers = (*stage.layers, *((further,) if model.mtp_layers else ()))
+    own = [(kind, count) for kind, count in zip(kinds, numbers, strict=True) if count]
+    ends = ends_held(model, recipe, strategy, embedding=stage.embedding, head=stage.head)
+    held = reduce(operator.add, (layer_held(model, recipe, strategy, kind) * count for kind, count in own), ends)
     repeats = (
-        *((index, count) for index, count in enumerate(stage.layers) if count),
-        *(((num_windows, 1),) if stage.embedding else ()),
-        *(((num_windows + 1, 1),) if stage.head else ()),
+        *((index, count) for index, count in enumerate(numbers) if count),
+        *(((len(kinds), stage.embedding + further),) if stage.embedding or further else ()),
+        *(((len(kinds) + 1, 1 + further),) if stage.head else ()),
     )
     last = stage.first + stage.count - 1
-    return StageKind(
+    built = StageKind(
         name=f"stage {stage.first}" if stage.count == 1 else f"stages {stage.first}-{last}",
         first=stage.first,
         count=stage.count,
         repeats=repeats,
-        params=params,
-        memory_byte=stage_memory(model, recipe, strategy, local, stage, params, per_layer),
+        params=held.total,
+        memory_byte=stage_memory(model, recipe, strategy, stage, own, held, ends),
     )
+    return built, held

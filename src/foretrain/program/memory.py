@@ -8,22 +8,38 @@ with sequence parallelism, equations 2 and 4) follow for a GPT layer with dropou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.numeric import Num, maximum, minimum
-from foretrain.program.layers import Local
+from foretrain.program.layers import Local, local_shapes
+from foretrain.program.sharding import Held, layer_held
 from foretrain.strategy.layout import Stage
 from foretrain.strategy.strategy import Strategy
-from foretrain.workload.model import Model
+from foretrain.workload.counting import DENSE, crosses, gates
+from foretrain.workload.model import LayerKind, Model
 from foretrain.workload.recipe import Recipe
 
-OPTIMIZER_MOMENTS = {"adam": 2.0, "adamw": 2.0, "sgd": 1.0}
-"""States per parameter that the optimizer keeps besides the master copy: two moments (Adam), one momentum (SGD)."""
+OPTIMIZER_MOMENTS = {"adam": 2.0, "adamw": 2.0, "adam8bit": 2.0, "adafactor": 0.0, "lion": 1.0, "muon": 1.0, "sgd": 1.0}
+"""States per parameter that the optimizer keeps besides the master copy: two moments (Adam, also in 8 bits), one momentum (SGD, Lion,
+Muon). Adafactor's row and column sums are below a thousandth of the parameters and left out (Shazeer and Stern, arXiv 1804.04235,
+section 3)."""
+TABLE_MOMENTS = {"muon": 2.0}
+"""States of embedding and head where they differ: Muon leaves these to AdamW (Liu et al., arXiv 2502.16982, section 2.2)."""
+BLOCK_BYTE = 1.0 + DTYPE_BYTE["fp32"] / 2048.0
+"""An 8-bit state with the fp32 scale of its block of 2048 (Dettmers et al., arXiv 2110.02861, section 2.1)."""
 
 
-def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num, offload: Num = 0.0) -> dict[str, Num]:
-    """Bytes of weights, gradients, master copy and moments of ``params`` parameters held by one rank.
+def moment_byte(recipe: Recipe, *, table: bool = False) -> float:
+    """Bytes per parameter of all the optimizer's moments; ``table``: of embedding and head."""
+    count = OPTIMIZER_MOMENTS[recipe.optimizer]
+    if table:
+        count = TABLE_MOMENTS.get(recipe.optimizer, count)
+    return count * (BLOCK_BYTE if recipe.optimizer == "adam8bit" else recipe.precision.byte("moments"))
+
+
+def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num, offload: Num = 0.0, frozen: Num = 0.0) -> dict[str, Num]:
+    """Bytes of weights, gradients, master copy and moments of ``params`` parameters held by one rank, ``frozen`` of which do not learn.
 
     The share ``offload`` of master copy and moments is in host memory. Stage 1 divides master and moments by ``shards``, stage 2 also
     gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
@@ -33,41 +49,97 @@ def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num, offload
     >>> sum(model_states(1.0, recipe, zero=1, shards=8.0).values())
     7.5
     """
-    precision = recipe.precision
+    precision, trained = recipe.precision, params - frozen
+    kept = trained * (1 - offload) / (shards if zero >= 1 else 1)
     return {
         "weights": params * precision.byte("weights") / (shards if zero >= 3 else 1),
-        "gradients": params * precision.byte("grads") / (shards if zero >= 2 else 1),
-        "master": params * (1 - offload) * precision.byte("master") / (shards if zero >= 1 else 1),
-        "moments": params * (1 - offload) * precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer] / (shards if zero >= 1 else 1),
+        "gradients": trained * precision.byte("grads") / (shards if zero >= 2 else 1),
+        "master": kept * precision.byte("master"),
+        "moments": kept * moment_byte(recipe),
     }
 
 
-def layer_activations(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> Num:
-    """Bytes one layer keeps for the backward pass of one microbatch, with nothing recomputed."""
+def stage_states(held: Held, ends: Held, recipe: Recipe, strategy: Strategy) -> dict[str, Num]:
+    """``model_states`` of a rank: experts are sharded over fewer ranks than the rest, tables may have other moments.
+
+    ``held``: everything on the rank; ``ends``: the part of it that is embedding and head.
+    """
+    offload = strategy.optimizer_offload
+    shards = strategy.dp * strategy.cp / strategy.dp_replicate
+    rest = model_states(held.params, recipe, zero=strategy.zero, shards=shards, offload=offload, frozen=held.params - held.trained)
+    frozen = held.experts - held.trained_experts
+    replicas = strategy.expert_replicas
+    routed = model_states(held.experts, recipe, zero=strategy.zero, shards=replicas, offload=offload, frozen=frozen)
+    further = ends.trained * (1 - offload) / (shards if strategy.zero >= 1 else 1) * (moment_byte(recipe, table=True) - moment_byte(recipe))
+    return {name: value + routed[name] + (further if name == "moments" else 0.0) for name, value in rest.items()}
+
+
+def attention_widths(model: Model, local: Local) -> tuple[Num, Num, Num]:
+    """Elements per token of queries; of keys and values together; and of the latent vectors and their norms, per region token."""
+    latent = model.latent
+    if latent is None:
+        return local.heads * model.head_dim, 2 * local.kv_heads * model.head_dim, 0.0
+    compressed = 2 * (latent.q_rank + latent.kv_rank) + latent.rope_head_dim
+    return local.heads * model.query_dim, local.heads * (model.query_dim + model.value_dim), 1.0 * compressed
+
+
+def layer_activations(model: Model, recipe: Recipe, strategy: Strategy, local: Local, kind: LayerKind = DENSE) -> Num:
+    """Bytes one layer keeps for the backward pass of one microbatch, with nothing recomputed.
+
+    Experts keep what the plain MLP keeps, for every row they compute, and the sorted rows they were given; the router its fp32 logits.
+    Linear layers that are frozen and have no adapter need no input for a weight gradient, but the norms and activations around them do.
+    """
     e, h = recipe.precision.byte("activation"), model.hidden_size
-    q, kv = local.heads * model.head_dim, local.kv_heads * model.head_dim
+    q, kv, compressed = attention_widths(model, local)
+    context = local.heads * model.value_dim
     mask = 1.0 if recipe.dropout else 0.0
-    width = local.ffn * (2 if model.gated_mlp else 1)
-    qk_norm = 0.0 if model.qk_norm == "none" else q + kv
-    region = local.region_tokens * h * ((model.norms_per_layer + 2) * e + 2 * mask)
-    inside = local.tokens * e * (q + 2 * kv + qk_norm + q + width + local.ffn)
-    return region + inside + attention_activations(recipe, strategy, local)
+    qk_norm = 0.0 if model.qk_norm == "none" else q + local.kv_heads * model.head_dim
+    region = local.region_tokens * (h * ((model.norms_per_layer + 2) * e + 2 * mask) + compressed * e)
+    inside = local.tokens * e * (q + kv + qk_norm + context)
+    core = attention_activations(recipe, strategy, local)
+    if crosses(model, kind):
+        read = local.sequences * local.cross_len / strategy.cp
+        region = region + local.region_tokens * h * (2 * e + mask)
+        inside = inside + (local.tokens * 2 * q + read * (kv + h)) * e
+        core = core + attention_activations(recipe, strategy, local, cross=True)
+    if kind.mtp:
+        region = region + local.region_tokens * h * 4 * e
+    return region + inside + core + mlp_activations(model, recipe, strategy, local, kind)
 
 
-def attention_activations(recipe: Recipe, strategy: Strategy, local: Local) -> Num:
+def mlp_activations(model: Model, recipe: Recipe, strategy: Strategy, local: Local, kind: LayerKind) -> Num:
+    """Bytes kept inside the MLP or the experts of one layer."""
+    e, wide = recipe.precision.byte("activation"), gates(model) - 1
+    experts = model.experts
+    if not kind.experts or experts is None:
+        return local.tokens * e * local.ffn * (wide + 1)
+    rows = local.expert_tokens * local.local_experts
+    routed = rows * e * (model.hidden_size + experts.ffn_size / strategy.etp * (wide + 1))
+    shared = local.tokens * e * experts.shared_ffn_size / strategy.tp * (wide + 1)
+    return routed + shared + local.region_tokens * experts.num_experts * DTYPE_BYTE["fp32"]
+
+
+def attention_activations(recipe: Recipe, strategy: Strategy, local: Local, *, cross: bool = False) -> Num:
     """Bytes kept by the attention core: a log-sum-exp per query if fused, else softmax output (with dropout also mask and its output)."""
     if strategy.flash_attention:
-        return local.sequences * local.heads * local.q_len * DTYPE_BYTE["fp32"]
+        return local.sequences * local.core_heads * local.q_len * DTYPE_BYTE["fp32"]
     e = recipe.precision.byte("activation")
-    return local.sequences * local.heads * local.q_len * local.kv_len * (2 * e + 1 if recipe.dropout else e)
+    kv_len = local.cross_len if cross else local.kv_len
+    return local.sequences * local.heads * local.q_len * kv_len * (2 * e + 1 if recipe.dropout else e)
 
 
-def kept_activations(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> Num:
+def core_activations(model: Model, recipe: Recipe, strategy: Strategy, local: Local, kind: LayerKind) -> Num:
+    """Bytes kept by the attention cores of one layer, with that of cross-attention where there is one."""
+    cross = attention_activations(recipe, strategy, local, cross=True) if crosses(model, kind) else 0.0
+    return attention_activations(recipe, strategy, local) + cross
+
+
+def kept_activations(model: Model, recipe: Recipe, strategy: Strategy, local: Local, kind: LayerKind = DENSE) -> Num:
     """Bytes one layer keeps under the recompute policy: all, all but the attention core, or only its input."""
     if strategy.recompute == "full":
         return local.region_tokens * model.hidden_size * recipe.precision.byte("activation")
-    core = attention_activations(recipe, strategy, local) if strategy.recompute == "selective" else 0.0
-    return layer_activations(model, recipe, strategy, local) - core
+    core = core_activations(model, recipe, strategy, local, kind) if strategy.recompute == "selective" else 0.0
+    return layer_activations(model, recipe, strategy, local, kind) - core
 
 
 def in_flight(strategy: Strategy, stage: int) -> Num:
@@ -90,58 +162,71 @@ def in_flight(strategy: Strategy, stage: int) -> Num:
     return held[strategy.schedule]
 
 
-def logits_bytes(recipe: Recipe, strategy: Strategy, local: Local) -> Num:
-    """Bytes of the logits and what the loss makes of them: an fp32 copy that becomes the gradient, and unfused another for the gradient."""
+def logits_bytes(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> Num:
+    """Bytes of the logits and what the loss makes of them: an fp32 copy that becomes the gradient, and unfused another for the gradient.
+
+    In ``loss_chunks`` only one piece of the sequence has logits at a time. Modules of multi-token prediction have logits of their own.
+    """
     e = recipe.precision.byte("activation")
     per_logit = e + DTYPE_BYTE["fp32"] * (1 if strategy.build.fused_cross_entropy else 2)
-    return local.tokens * local.vocab * per_logit
+    tokens = local.sequences if model.patch_size else local.tokens / strategy.loss_chunks
+    return tokens * local.vocab * per_logit * (1 + model.mtp_layers)
 
 
 def stage_memory(
-    model: Model, recipe: Recipe, strategy: Strategy, local: Local, stage: Stage, params: Num, layer_params: Num
+    model: Model, recipe: Recipe, strategy: Strategy, stage: Stage, layers: Sequence[tuple[LayerKind, int]], held: Held, ends: Held
 ) -> Mapping[str, Num]:
     """Bytes held by a rank of ``stage`` at the peak, by cause; the causes add up to the peak.
 
     Parameters
     ----------
-    params
-        Parameters of the rank before ZeRO sharding.
-    layer_params
-        Parameters of the rank's part of one layer.
+    layers
+        Kind and number of the stage's layers.
+    held, ends
+        Parameters of the rank before ZeRO sharding, and those of embedding and head among them.
 
     Notes
     -----
     The peak is taken in the backward pass of the oldest microbatch in flight: all stored activations are still there, and one layer's
-    tensors are being made again or have their gradients beside them. ``working`` counts only what exceeds the logits, which the
-    last stage frees before its layers' backward pass. With activations offloaded only two layers' stay: one in use, one on its way.
+    tensors (the largest kind's) are being made again or have their gradients beside them. ``working`` counts only what exceeds the
+    logits, which the last stage frees before its layers' backward pass. With activations offloaded only two layers' stay: one in
+    use, one on its way.
     """
     e, h = recipe.precision.byte("activation"), model.hidden_size
     flying = in_flight(strategy, stage.first)
     mask = 1.0 if recipe.dropout else 0.0
+    local = local_shapes(model, recipe, strategy)
     region = local.region_tokens * h
-    resident = stage.num_layers if strategy.activation_offload == "none" else min(stage.num_layers, 2)
-    layers = resident * kept_activations(model, recipe, strategy, local)
-    ends = stage.embedding * region * (mask + (e if model.embedding_norm else 0.0)) + stage.head * region * 2 * e
-    logits = stage.head * logits_bytes(recipe, strategy, local)
-    width = local.ffn * (2 if model.gated_mlp else 1)
-    gradients = local.tokens * e * (width + local.ffn) + region * e
-    again = layer_activations(model, recipe, strategy, local) if strategy.recompute == "full" else 0.0
-    core = attention_activations(recipe, strategy, local) if strategy.recompute == "selective" else 0.0
+    stored: Num = 0.0
+    working: Num = 0.0
+    gathered: Num = 0.0
+    for kind, count in layers:
+        sizes = local_shapes(model, recipe, strategy, encoder=True) if kind.encoder else local
+        resident = count if strategy.activation_offload == "none" else min(count, 2)
+        stored = stored + resident * kept_activations(model, recipe, strategy, sizes, kind)
+        again = layer_activations(model, recipe, strategy, sizes, kind) if strategy.recompute == "full" else 0.0
+        core = core_activations(model, recipe, strategy, sizes, kind) if strategy.recompute == "selective" else 0.0
+        gradients = mlp_activations(model, recipe, strategy, sizes, kind) + sizes.region_tokens * h * e
+        working = maximum(working, again + core + gradients)
+        gathered = maximum(gathered, gathered_bytes(layer_held(model, recipe, strategy, kind), recipe, strategy))
+    tables = stage.embedding * region * (mask + (e if model.embedding_norm else 0.0)) + stage.head * region * 2 * e
+    logits = stage.head * logits_bytes(model, recipe, strategy, local)
     boundary = min(strategy.pp - 1, 1) * 2 * region * e
     return {
-        **model_states(params, recipe, zero=strategy.zero, shards=strategy.dp * strategy.cp, offload=strategy.optimizer_offload),
-        "activations": flying * (layers + ends),
+        **stage_states(held, ends, recipe, strategy),
+        "activations": flying * (stored + tables),
         "logits": logits,
-        "working": maximum(again + core + gradients - logits, 0.0),
-        "gathered": gathered_bytes(layer_params, recipe, strategy),
+        "working": maximum(working - logits, 0.0),
+        "gathered": gathered,
         "pipeline_buffers": boundary,
     }
 
 
-def gathered_bytes(layer_params: Num, recipe: Recipe, strategy: Strategy) -> Num:
+def gathered_bytes(layer: Held, recipe: Recipe, strategy: Strategy) -> Num:
     """ZeRO-2 and 3 buffers: the layer in use and the next one gathered (stage 3), and one layer's gradients before they are scattered."""
     weights, grads = recipe.precision.byte("weights"), recipe.precision.byte("grads")
-    return layer_params * ((2 * weights if strategy.zero >= 3 else 0.0) + (grads if strategy.zero >= 2 else 0.0))
+    learning = layer.trained + layer.trained_experts
+    return layer.total * (2 * weights if strategy.zero >= 3 else 0.0) + learning * (grads if strategy.zero >= 2 else 0.0)
 
 
 def zero3_states_estimate(params: Num, largest_layer_params: Num, num_chips: Num, offload: frozenset[str] = frozenset()) -> Num:

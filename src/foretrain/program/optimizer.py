@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.numeric import Num
-from foretrain.program.memory import OPTIMIZER_MOMENTS
+from foretrain.program.memory import moment_byte
 from foretrain.program.op import Ops
 from foretrain.program.rows import Rows
+from foretrain.program.sharding import Held
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.recipe import Recipe
 
@@ -14,36 +18,67 @@ UNFUSED_PASSES = 3.0
 2 to 5: the number of temporaries of Adam's update as written in PyTorch's foreach implementation)."""
 
 
+NEWTON_SCHULZ_STEPS = 5.0
+"""Iterations of Muon's orthogonalisation (Jordan et al., Muon, 2024; kept by Liu et al., arXiv 2502.16982, section 2.1)."""
+
+
 def update_byte(recipe: Recipe) -> float:
     """Bytes read and written per parameter by a fused update: gradient, master copy and moments in, master, moments and weight out."""
     precision = recipe.precision
     master = precision.byte("master") or precision.byte("weights")
     written = precision.byte("weights") if precision.byte("master") else 0.0
-    return precision.byte("grads") + 2 * master + 2 * OPTIMIZER_MOMENTS[recipe.optimizer] * precision.byte("moments") + written
+    return precision.byte("grads") + 2 * master + 2 * moment_byte(recipe) + written
 
 
-def offload_bytes(params: Num, recipe: Recipe, strategy: Strategy) -> tuple[Num, Num]:
+def trained_shard(held: Held, strategy: Strategy, stage: int) -> Num:
+    """Trained parameters that one rank keeps when ZeRO ``stage`` divides them, experts over their own replicas."""
+    divided = strategy.zero >= stage
+    shards = strategy.dp * strategy.cp / strategy.dp_replicate if divided else 1
+    return held.trained / shards + held.trained_experts / (strategy.expert_replicas if divided else 1)
+
+
+def offload_bytes(held: Held, recipe: Recipe, strategy: Strategy) -> tuple[Num, Num]:
     """Bytes per step that an optimizer on the host moves in host memory, and between chip and host (gradients down, weights up).
 
     Linear in the offloaded share, as ZeRO-Offload's design has it (Ren et al., arXiv 2101.06840, section 4).
     """
-    moved = params / (strategy.dp * strategy.cp if strategy.zero >= 1 else 1) * strategy.optimizer_offload
+    moved = trained_shard(held, strategy, 1) * strategy.optimizer_offload
     return moved * update_byte(recipe), moved * (recipe.precision.byte("grads") + recipe.precision.byte("weights"))
 
 
-def optimizer_ops(params: Num, recipe: Recipe, strategy: Strategy) -> Ops:
-    """Adam or SGD on the rank's shard of ``params`` parameters.
+def optimizer_ops(held: Held, matrices: Sequence[tuple[int, int, Num]], recipe: Recipe, strategy: Strategy) -> Ops:
+    """The update of the rank's shard.
 
     A fused update reads gradient, master copy and moments and writes master, moments and the 16-bit weight. The gradient norm reads all
-    gradients once more, and clearing the gradient buffer writes it.
+    gradients once more, and clearing the gradient buffer writes it. Muon also orthogonalises every matrix.
+
+    Parameters
+    ----------
+    matrices
+        Rows, columns and number of the rank's matrices, whole and before ZeRO's division.
     """
     precision = recipe.precision
-    shards = strategy.dp * strategy.cp if strategy.zero >= 1 else 1
-    update = update_byte(recipe)
+    own = trained_shard(held, strategy, 1)
     kept = 1.0 - strategy.optimizer_offload
-    held = params / (strategy.dp * strategy.cp if strategy.zero >= 2 else 1)
     rows = Rows()
-    rows.stream("gradient norm", "backward", params / shards * precision.byte("grads"))
-    rows.stream("optimizer", "backward", params / shards * kept * update * (1.0 if strategy.build.fused_optimizer else UNFUSED_PASSES))
-    rows.stream("clear gradients", "backward", held * precision.byte("grads"))
+    rows.stream("gradient norm", "backward", own * precision.byte("grads"))
+    rows.stream("optimizer", "backward", own * kept * update_byte(recipe) * (1.0 if strategy.build.fused_optimizer else UNFUSED_PASSES))
+    rows.stream("clear gradients", "backward", trained_shard(held, strategy, 2) * precision.byte("grads"))
+    if recipe.optimizer == "muon":
+        _orthogonalise(rows, matrices, strategy)
     return rows.ops(strategy.build.attention_kernel)
+
+
+def _orthogonalise(rows: Rows, matrices: Sequence[tuple[int, int, Num]], strategy: Strategy) -> None:
+    """Newton-Schulz: per step ``A = X X'``, ``B = b A + c A A`` and ``X = a X + B X``, in bf16, on the smaller side of each matrix.
+
+    Every matrix is gathered whole and done by one of the ranks that share it (Liu et al., arXiv 2502.16982, section 2.3).
+    """
+    shards = strategy.tp * (strategy.dp * strategy.cp / strategy.dp_replicate if strategy.zero >= 1 else 1)
+    e = DTYPE_BYTE["bf16"]
+    for inputs, outputs, number in matrices:
+        m, n = 1.0 * min(inputs, outputs), 1.0 * max(inputs, outputs)
+        batch = NEWTON_SCHULZ_STEPS * number / shards
+        rows.matmul("muon X X'", "backward", "bf16", m, m, n, batch, batch * (2 * m * n + m * m) * e)
+        rows.matmul("muon A A", "backward", "bf16", m, m, m, batch, batch * 3 * m * m * e)
+        rows.matmul("muon B X", "backward", "bf16", m, n, m, batch, batch * (2 * m * n + m * m) * e)

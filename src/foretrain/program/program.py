@@ -10,12 +10,12 @@ from foretrain.core.record import record
 from foretrain.program.op import Ops, Phase
 
 CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
-Axis = Literal["tp", "cp", "dp", "pp"]
+Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 
 
 @record
 class Group:
-    """``size`` ranks of one mesh axis, ``stride`` apart in rank order (1 = neighbouring chips)."""
+    """``size`` ranks of one axis (the mesh's, or ``ep`` across them), ``stride`` apart in rank order (1 = neighbouring chips)."""
 
     axis: Axis
     size: Num

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
 from foretrain.core.record import record
 
 
@@ -9,8 +12,8 @@ from foretrain.core.record import record
 class Stage:
     """``count`` equal stages, the first at index ``first``.
 
-    ``layers`` counts the layers of each attention window of the model's pattern, in pattern order of first appearance;
-    ``embedding`` and ``head`` say whether the stage owns them.
+    ``layers`` counts the layers of each kind of the model, in order of the kinds' first appearance;
+    ``embedding`` and ``head`` say whether the stage owns them (and, with the head, the modules of multi-token prediction).
     """
 
     first: int
@@ -43,55 +46,40 @@ def split_layers(num_layers: int, pp: int) -> tuple[int, ...]:
     return tuple(per_stage + (stage in longer) for stage in range(pp))
 
 
-def window_counts(first_layer: int, num_layers: int, windows: tuple[int, ...]) -> tuple[int, ...]:
-    """How many of the layers ``first_layer ... first_layer + num_layers - 1`` have each window of the repeating pattern.
-
-    >>> window_counts(1, 3, (4096, 0))
-    (1, 2)
-    """
-    distinct = tuple(dict.fromkeys(windows))
-    pattern = [windows[layer % len(windows)] for layer in range(first_layer, first_layer + num_layers)]
-    return tuple(pattern.count(window) for window in distinct)
-
-
-def lay_out(num_layers: int, windows: tuple[int, ...], pp: int, stage_layers: tuple[int, ...] = ()) -> tuple[Stage, ...]:
+def lay_out(kinds: Sequence[Hashable], pp: int, stage_layers: tuple[int, ...] = ()) -> tuple[Stage, ...]:
     """Stage kinds of a pipeline: neighbouring stages with the same content become one kind with a count.
 
     Parameters
     ----------
-    num_layers
-        Layers of the model.
-    windows
-        The model's repeating pattern of attention windows.
+    kinds
+        The kind of every layer, first to last.
     pp
         Pipeline stages.
     stage_layers
         Layers per stage as the user gave them; empty chooses by ``split_layers``.
 
-    >>> [(s.first, s.count, s.num_layers) for s in lay_out(126, (0,), 16)]
+    >>> [(s.first, s.count, s.num_layers) for s in lay_out(["full"] * 126, 16)]
     [(0, 1, 7), (1, 14, 8), (15, 1, 7)]
+    >>> [s.layers for s in lay_out(["dense", "experts", "experts", "experts"], 2)]
+    [(1, 1), (0, 2)]
     """
-    split = stage_layers or split_layers(num_layers, pp)
+    distinct = tuple(dict.fromkeys(kinds))
+    split = stage_layers or split_layers(len(kinds), pp)
     stages: list[Stage] = []
     begin = 0
     for index, layers in enumerate(split):
+        part = kinds[begin : begin + layers]
+        begin += layers
         stage = Stage(
             first=index,
             count=1,
-            layers=window_counts(begin, layers, windows),
+            layers=tuple(part.count(kind) for kind in distinct),
             embedding=index == 0,
             head=index == len(split) - 1,
         )
-        begin += layers
         previous = stages[-1] if stages else None
-        if previous and (previous.layers, previous.embedding, previous.head) == (stage.layers, stage.embedding, stage.head):
-            stages[-1] = Stage(
-                first=previous.first,
-                count=previous.count + 1,
-                layers=previous.layers,
-                embedding=previous.embedding,
-                head=previous.head,
-            )
+        if previous and replace(previous, first=index, count=1) == stage:
+            stages[-1] = replace(previous, count=previous.count + 1)
         else:
             stages.append(stage)
     return tuple(stages)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from foretrain.core.errors import Problem
 from foretrain.strategy.layout import split_layers
 from foretrain.strategy.strategy import Strategy
-from foretrain.workload.model import Model
+from foretrain.workload.model import Model, layer_kinds
 from foretrain.workload.recipe import Recipe, Workload
 
 HALF = ("fp16", "bf16")
@@ -59,7 +59,10 @@ def tensor_parallel_rules(model: Model, recipe: Recipe, strategy: Strategy) -> I
     """Heads, MLP columns and (with sequence parallelism) tokens are cut evenly over tp."""
     tp = int(strategy.tp)
     yield from must_divide("strategy.tp", tp, model.num_heads, "num_heads")
-    yield from must_divide("strategy.tp", tp, model.ffn_size, "ffn_size")
+    if any(not kind.experts for kind in layer_kinds(model)):
+        yield from must_divide("strategy.tp", tp, model.ffn_size, "ffn_size")
+    elif model.experts and model.experts.shared_ffn_size:
+        yield from must_divide("strategy.tp", tp, model.experts.shared_ffn_size, "experts.shared_ffn_size")
     if strategy.kv_replication:
         if tp > model.num_kv_heads and tp % model.num_kv_heads:
             yield Problem(
@@ -68,7 +71,7 @@ def tensor_parallel_rules(model: Model, recipe: Recipe, strategy: Strategy) -> I
                 message=f"must be a multiple of num_kv_heads = {model.num_kv_heads} when key-value heads are replicated",
                 nearest=around(tp, model.num_kv_heads),
             )
-    else:
+    elif model.latent is None:  # latent attention makes keys and values of every head on the rank that owns the head
         both = [d for d in divisors(model.num_kv_heads) if model.num_heads % d == 0]
         if model.num_kv_heads % tp:
             yield Problem(
@@ -91,19 +94,20 @@ def tensor_parallel_rules(model: Model, recipe: Recipe, strategy: Strategy) -> I
 def pipeline_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
     """Stages, model chunks and the schedule's demand on microbatches."""
     pp, vpp, m = strategy.pp, strategy.vpp, int(strategy.num_microbatches)
-    if pp * vpp > model.num_layers:
+    num_layers = len(layer_kinds(model))
+    if pp * vpp > num_layers:
         yield Problem(
             field="strategy.pp" if vpp == 1 else "strategy.vpp",
             value=pp if vpp == 1 else vpp,
-            message=f"pp x vpp = {pp * vpp} needs at least as many layers as the model's {model.num_layers}",
-            allowed=f"pp x vpp <= {model.num_layers}",
-            nearest=(model.num_layers,) if vpp == 1 else (max(model.num_layers // pp, 1),),
+            message=f"pp x vpp = {pp * vpp} needs at least as many layers as the model's {num_layers}",
+            allowed=f"pp x vpp <= {num_layers}",
+            nearest=(num_layers,) if vpp == 1 else (max(num_layers // pp, 1),),
         )
-    if strategy.stage_layers and (len(strategy.stage_layers) != pp or sum(strategy.stage_layers) != model.num_layers):
+    if strategy.stage_layers and (len(strategy.stage_layers) != pp or sum(strategy.stage_layers) != num_layers):
         yield Problem(
             field="strategy.stage_layers",
             value=list(strategy.stage_layers),
-            message=f"must list {pp} stages that add up to num_layers = {model.num_layers}",
+            message=f"must list {pp} stages that add up to num_layers = {num_layers}",
         )
     if strategy.schedule == "interleaved":
         if vpp < 2 or pp < 2:
@@ -114,7 +118,7 @@ def pipeline_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator
                 allowed=">= 2",
                 nearest=(2,),
             )
-        yield from chunk_rules(model.num_layers, strategy)
+        yield from chunk_rules(num_layers, strategy)
         yield from interleaving_rules(pp, m, strict=strategy.build.strict_interleaving)
     elif vpp > 1:
         yield Problem(
@@ -205,12 +209,53 @@ def batch_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Pr
         )
 
 
+def expert_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
+    """Experts are spread evenly over ep ranks, each cut evenly over etp, inside the ranks of one stage."""
+    ep, etp, tp = int(strategy.ep), int(strategy.etp), int(strategy.tp)
+    if model.experts is None:
+        for name, value in (("ep", ep), ("etp", etp)):
+            if value != 1:
+                text = "this model has no experts to spread"
+                yield Problem(field=f"strategy.{name}", value=value, message=text, allowed="1", nearest=(1,))
+        return
+    yield from must_divide("strategy.ep", ep, model.experts.num_experts, "experts.num_experts")
+    yield from must_divide("strategy.etp", etp, model.experts.ffn_size, "experts.ffn_size")
+    ranks = tp * int(strategy.cp) * int(strategy.dp)
+    yield from must_divide("strategy.ep", ep * etp, ranks, "tp x cp x dp (ep x etp)")
+    if tp > 1 and not strategy.sequence_parallel:
+        text = "experts with tensor parallelism need sequence parallelism: else every rank of tp would send the same tokens (Megatron-LM)"
+        yield Problem(field="strategy.sequence_parallel", value=False, message=text, nearest=(True,))
+
+
+def shard_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
+    """Replicas of shards, and heads exchanged for tokens."""
+    dp, replicas, cp = int(strategy.dp), int(strategy.dp_replicate), int(strategy.cp)
+    yield from must_divide("strategy.dp_replicate", replicas, dp, "dp")
+    if replicas > 1 and (strategy.zero == 0 or model.experts is not None):
+        text = "keeping replicas of the shards needs shards (zero 1 to 3), and no experts"
+        yield Problem(field="strategy.dp_replicate", value=replicas, message=text, allowed="1", nearest=(1,))
+    if strategy.context_parallel == "ulysses" and cp > 1:
+        heads = model.num_heads // int(strategy.tp)
+        yield from must_divide("strategy.cp", cp, max(heads, 1), "the heads of a rank (ulysses), num_heads / tp")
+
+
+def adapter_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
+    """Frozen weights, adapters, and inputs that the model does not have."""
+    if recipe.precision.weights == "nf4" and recipe.lora is None:
+        text = "4-bit weights are frozen; training needs adapters (recipe.lora)"
+        yield Problem(field="recipe.precision.weights", value="nf4", message=text, nearest=("bf16",))
+    if recipe.lora is not None and model.latent is not None and {"q", "k", "v"} & set(recipe.lora.targets):
+        text = "adapters inside latent attention are not modelled; target o, gate, up, down"
+        yield Problem(field="recipe.lora.targets", value=list(recipe.lora.targets), message=text)
+    encoder_len = int(recipe.encoder_seq_len)
+    if (encoder_len > 0) != (model.encoder_layers > 0):
+        text = "the model has no encoder" if encoder_len else "an encoder-decoder needs the number of tokens its encoder reads"
+        nearest_len = (int(recipe.seq_len),) if model.encoder_layers else (0,)
+        yield Problem(field="recipe.encoder_seq_len", value=encoder_len, message=text, nearest=nearest_len)
+
+
 def feature_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
     """Features that need or exclude one another."""
-    for name, value in (("ep", strategy.ep), ("etp", strategy.etp)):
-        if int(value) != 1:
-            text = "this model has no experts to spread"
-            yield Problem(field=f"strategy.{name}", value=int(value), message=text, allowed="1", nearest=(1,))
     if sorted(strategy.mesh) != ["cp", "dp", "pp", "tp"]:
         yield Problem(field="strategy.mesh", value=list(strategy.mesh), message="must name each of tp, cp, dp, pp once")
     if int(strategy.cp) > 1 and not strategy.flash_attention:
@@ -245,6 +290,9 @@ RULES: tuple[Callable[[Model, Recipe, Strategy], Iterator[Problem]], ...] = (
     tensor_parallel_rules,
     pipeline_rules,
     batch_rules,
+    expert_rules,
+    shard_rules,
+    adapter_rules,
     feature_rules,
 )
 

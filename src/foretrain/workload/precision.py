@@ -7,14 +7,15 @@ from typing import Literal
 from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.record import record
 
-Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "none"]
+Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "nf4", "none"]
 
 
 @record
 class Precision:
     """Data types of matrix ``math``, ``weights``, ``grads``, ``master`` weights and optimizer ``moments``.
 
-    ``activation`` is the type of tensors between kernels. ``none`` says that no such copy is kept.
+    ``activation`` is the type of tensors between kernels. ``none`` says that no such copy is kept. ``nf4`` weights are frozen 4-bit ones
+    that every use first widens.
     """
 
     math: Dtype = "bf16"

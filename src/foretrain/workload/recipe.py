@@ -25,10 +25,31 @@ class BatchRamp:
         return range(self.start, self.end + 1, self.step)
 
 
+Target = Literal["q", "k", "v", "o", "gate", "up", "down", "head"]
+Part = Literal["embedding", "layers", "encoder", "head"]
+
+
+@record
+class Lora:
+    """Low-rank adapters on a frozen model: ``W + B A`` with ``rank`` rows in A (Hu et al., arXiv 2106.09685, section 4.1).
+
+    ``targets`` names the matrices that get one. With ``recipe.precision.weights: nf4`` it is QLoRA (Dettmers et al., arXiv 2305.14314).
+    """
+
+    rank: Annotated[int, Quantity(integer=True, ge=1, le=1e5)]
+    targets: tuple[Target, ...] = ("q", "k", "v", "o", "gate", "up", "down")
+
+
 @record
 class Recipe:
     """``seq_len`` tokens per sequence (padding included), ``document_lens`` tokens of the documents packed into it (empty: one
     document), ``global_batch_size`` sequences per optimizer step, ``tokens`` of the whole run.
+
+    ``encoder_seq_len``: tokens that the encoder of an encoder-decoder reads per sequence. ``lora``: adapters are trained and all else is
+    frozen; ``frozen`` names parts of the model whose parameters stay as they are.
+    ``expert_imbalance``: tokens of the busiest expert-parallel rank over the mean (1: balanced); ``capacity_factor``: an expert drops what
+    exceeds that many times its even share, and computes on padding up to it (0: nothing is dropped or padded; Fedus et al., Switch
+    Transformers, arXiv 2101.03961, section 2.2).
 
     ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``full``, ``palm``,
     ``megatron`` or ``6n``.
@@ -38,11 +59,20 @@ class Recipe:
     global_batch_size: Annotated[Num, Quantity(integer=True, ge=1, le=1e9)]
     tokens: Annotated[Num, Quantity(gt=0, le=1e18)]
     precision: Precision = Precision()
-    optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
+    optimizer: Literal["adam", "adamw", "adam8bit", "adafactor", "lion", "muon", "sgd"] = "adamw"
     dropout: bool = False
     document_lens: tuple[Size, ...] = ()
     batch_ramp: BatchRamp | None = None
+    encoder_seq_len: Annotated[Num, Quantity(integer=True, ge=0, le=1e8)] = 0
+    lora: Lora | None = None
+    frozen: tuple[Part, ...] = ()
+    expert_imbalance: Annotated[Num, Quantity(ge=1, le=1e6)] = 1.0
+    capacity_factor: Annotated[Num, Quantity(ge=0, le=1e6)] = 0.0
     flop_convention: Literal["causal", "full", "palm", "megatron", "6n"] = "causal"
+
+    def trains(self, part: Part) -> bool:
+        """Whether the model's own parameters of ``part`` get gradients."""
+        return self.lora is None and part not in self.frozen
 
 
 @record
