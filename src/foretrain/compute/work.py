@@ -11,8 +11,10 @@ from foretrain.core.numeric import Array, Num, maximum, minimum, stack
 from foretrain.program.op import Attentions, Matmuls, Phase, Streams
 from foretrain.system.chip import AttentionKernel, Chip
 
-ATTENTION_DTYPE = "bf16"
-"""Fused attention kernels multiply in 16 bits whatever the layers around them do."""
+
+def attention_dtype(chip: Chip) -> str:
+    """Fused attention kernels multiply in 16 bits whatever the layers around them do: in bf16, or fp16 on chips without it."""
+    return "bf16" if "bf16" in chip.dense_flop_per_s else "fp16"
 
 
 @lru_cache(maxsize=4096)
@@ -74,7 +76,7 @@ def attention_efficiency(attentions: Attentions, kernel: AttentionKernel) -> Arr
 
 def attention_ideal_s(flop: Num, chip: Chip, duration_s: Num) -> Num:
     """How long the matrix units work: the FLOP at the rate they sustain in matrix products, but never longer than the op itself [s]."""
-    sustained = chip.dense_flop_per_s[ATTENTION_DTYPE] * chip.kernels.matmul_efficiency[ATTENTION_DTYPE]
+    sustained = chip.dense_flop_per_s[attention_dtype(chip)] * chip.kernels.matmul_efficiency[attention_dtype(chip)]
     return minimum(flop / sustained, duration_s)
 
 

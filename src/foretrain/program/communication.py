@@ -14,7 +14,7 @@ from foretrain.program.sharding import Held
 from foretrain.strategy.mesh import strides
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.counting import crosses
-from foretrain.workload.model import LayerKind, Model
+from foretrain.workload.model import Experts, LayerKind, Model
 from foretrain.workload.recipe import Recipe
 
 Hide = Literal["none", "matmul", "attention", "phase"]
@@ -125,10 +125,11 @@ def context_parallel(model: Model, recipe: Recipe, strategy: Strategy, local: Lo
 def expert_parallel(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> list[Collective]:
     """Tokens to their experts and back, forward and in the other direction backward.
 
-    ``alltoall`` sends a copy of a token for each of its experts (Lepikhin et al., GShard, arXiv 2006.16668, section 3.2), ``deepep``
-    one for each rank that holds any, on average ``ep (1 - (1 - 1 / ep)^k)`` of k experts drawn evenly (DeepSeek's DeepEP);
-    ``allgather`` brings all tokens to all ranks of ep and etp and adds up what they return. The busiest rank receives, and later
-    returns, ``expert_load`` times the mean. An expert cut over etp gathers its input from these ranks and scatters its output.
+    ``alltoall`` sends a copy of a token for each of its experts (Lepikhin et al., GShard, arXiv 2006.16668, section 3.2). ``deepep``
+    sends one to every group of ranks that holds any and from there one to every rank that does (DeepSeek-V3, arXiv 2412.19437,
+    section 3.2.2), on average ``n (1 - (1 - 1 / n)^k)`` of n ranks for k experts drawn evenly. ``allgather`` brings
+    all tokens to all ranks of ep and etp and adds up what they return. The busiest rank receives, and later returns, ``expert_load``
+    times the mean. An expert cut over etp gathers its input from these ranks and scatters its output.
     """
     experts = model.experts
     if experts is None:
@@ -145,17 +146,31 @@ def expert_parallel(model: Model, recipe: Recipe, strategy: Strategy, local: Loc
             result.append(_call("ep gather", "all_gather", ranks, gathered, 1, phase, hide))
             result.append(_call("ep scatter", "reduce_scatter", ranks, gathered, 1, phase, hide))
         return result
-    copies = local.sent_tokens
+    ep = names["ep"]
+    hops = [(ep, local.sent_tokens)]
     if strategy.dispatcher == "deepep":
-        copies = local.region_tokens * strategy.ep * (1.0 - (1.0 - 1.0 / strategy.ep) ** experts.experts_per_token)
-    sent = copies * row_byte * expert_load(recipe)
+        outer = minimum(strategy.ep, experts.num_groups)
+        inner = strategy.ep / outer
+        travelling = local.region_tokens * minimum(outer, experts.groups_per_token)
+        hops = [
+            (Group(axis="ep", size=outer, stride=ep.stride * inner), travelling),
+            (Group(axis="ep", size=inner, stride=ep.stride), travelling * _drawn(inner, experts)),
+        ]
     cut = local.expert_tokens * local.local_experts * row_byte
-    exchanges, gathers = 2 * positive(strategy.ep - 1), positive(strategy.etp - 1)
+    gathers = positive(strategy.etp - 1)
     for phase in phases:
-        result.append(_call("ep exchange", "all_to_all", names["ep"], sent, exchanges, phase, hide))
+        for group, copies in hops:
+            sent = copies * row_byte * expert_load(recipe)
+            result.append(_call("ep exchange", "all_to_all", group, sent, 2 * positive(group.size - 1), phase, hide))
         result.append(_call("etp gather", "all_gather", names["etp"], cut, gathers, phase, hide))
         result.append(_call("etp scatter", "reduce_scatter", names["etp"], cut, gathers, phase, hide))
     return result
+
+
+def _drawn(ranks: Num, experts: Experts) -> Num:
+    """Of the ranks that hold one group of experts, how many a token meets that has its even share of its experts there."""
+    share = experts.experts_per_token / experts.groups_per_token
+    return ranks * (1.0 - (1.0 - 1.0 / ranks) ** share)
 
 
 def sharded_weights(held: Held, recipe: Recipe, strategy: Strategy) -> list[Collective]:

@@ -19,7 +19,7 @@ from foretrain.system.stack import Stack
 from foretrain.timeline.optime import OpTime
 
 PHASES: tuple[Phase, ...] = ("forward", "recompute", "backward")
-AXES = ("tp", "cp", "dp")
+AXES = ("tp", "cp", "ep", "dp")
 
 
 @record

@@ -102,20 +102,30 @@ def open_scenario(
     for name, value in given.items():
         if name not in NAME_OPTIONS:
             draft.document["recipe" if name in RECIPE_OPTIONS else "strategy"][name] = value
-    _attend_in_16_bit(draft)
+    _choose_attention(draft)
     for text in overrides:
         _set(draft, text)
     return _resolve(draft, system_name)
 
 
-def _attend_in_16_bit(draft: _Draft) -> None:
-    """Fused attention kernels take 16-bit activations only: a wider precision runs the unfused ones unless the user insists."""
-    activation = draft.document["recipe"]["precision"]
-    activation = activation.get("activation") if isinstance(activation, dict) else None
-    if activation in DTYPE_BYTE and activation not in rules.HALF and draft.document["strategy"].get("flash_attention"):
-        draft.document["strategy"]["flash_attention"] = False
-        reason = f"fused attention kernels take 16-bit activations, not {activation}"
-        draft.note("strategy.flash_attention", value=False, reason=reason)
+def _choose_attention(draft: _Draft) -> None:
+    """The stack's fused attention kernel, or another that the chip has; none where there is none or activations are wider than 16 bits."""
+    strategy, precision = draft.document["strategy"], draft.document["recipe"]["precision"]
+    activation = precision.get("activation") if isinstance(precision, dict) else None
+    chip = draft.document["system"]["server"]["chip"]
+    known = list(chip["kernels"]["attention"])
+    kernel = strategy["build"].get("attention_kernel")
+    if not strategy.get("flash_attention"):
+        return
+    if known and kernel not in known:
+        strategy["build"]["attention_kernel"] = known[-1]
+        draft.note("strategy.build.attention_kernel", known[-1], f"{chip['name']} has no {kernel}")
+    wide = activation in DTYPE_BYTE and activation not in rules.HALF
+    if wide or not known:
+        strategy["flash_attention"] = False
+        none = f"{chip['name']} has no fused attention kernel"
+        why = f"fused attention kernels take 16-bit activations, not {activation}" if wide else none
+        draft.note("strategy.flash_attention", value=False, reason=why)
 
 
 def _resolve(draft: _Draft, system_name: str) -> Scenario:
@@ -263,13 +273,16 @@ def _add_names(draft: _Draft, system_name: str, chosen: Mapping[str, Any]) -> No
     stack = draft.document["stack"]
     draft.document["strategy"] = {**stack.pop("strategy", {}), "build": stack.pop("build", {})}
     recipe = stack.pop("recipe", {})
-    word = str(chosen.get("precision", "bf16"))
+    peaks = draft.document["system"]["server"]["chip"]["dense_flop_per_s"]
+    widest = next((word for word in ("bf16", "fp16", "fp32") if word in peaks), "fp32")
+    word = str(chosen.get("precision", widest))
     if word not in PRESETS:
         allowed = ", ".join(PRESETS)
         near = tuple(difflib.get_close_matches(word, PRESETS, n=2))
         raise InputError([Problem(field="recipe.precision", value=word, message="is not a known precision", allowed=allowed, nearest=near)])
     if "precision" not in chosen:
-        draft.note("recipe.precision", word, "not given; weights and math in bf16, gradients, master copy and moments in fp32")
+        reason = f"not given; weights and math in {word}, gradients, master copy and moments in fp32"
+        draft.note("recipe.precision", word, reason if widest == "bf16" else f"{reason}; the chip has no bf16")
     draft.document["recipe"] = {**draft.document["recipe"], **recipe, "precision": plain(PRESETS[word])}
 
 
