@@ -91,8 +91,8 @@ def wire_bound(op: CollectiveOp, inside: float, outside: float, fabric: Fabric) 
 @given(ops, fabrics, st.integers(0, 3), st.integers(0, 8), payloads)
 def test_nothing_is_faster_than_the_wire(op: CollectiveOp, name: str, inner: int, outer: int, payload_byte: float) -> None:
     known = FABRICS[name]
-    inside, outside = 2.0**inner, 2.0**outer
-    size, stride = inside * outside, (8 / inside if outside > 1 else 1.0)
+    inside, outside = min(2.0**inner, float(known.tiers[0].size)), 2.0**outer
+    size, stride = inside * outside, (float(known.tiers[0].size) / inside if outside > 1 else 1.0)
     bound = wire_bound(op, inside, outside, known)
     if size > 1:
         real = busbw(op, size, payload_byte, time_s(op, size, stride, payload_byte, known))

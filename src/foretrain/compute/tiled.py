@@ -101,7 +101,7 @@ def attention_s(attentions: Attentions, chip: Chip) -> Num:
 
     Valid for head_dim 64 to 256 and at least one tile of queries; block scheduling as in Dao, arXiv 2307.08691, section 3.2.
     """
-    kernel = chip.kernels.attention[attentions.kernel]
+    kernel = work.attention_kernel(attentions, chip)
     efficiency = work.attention_efficiency(attentions, kernel)
     d, spare = attentions.head_dim, kernel.softmax_head_dim
     slowdown = maximum(1.0, (1.0 + spare / d) / (1.0 + spare / 128.0))

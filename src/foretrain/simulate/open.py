@@ -27,6 +27,8 @@ from foretrain.simulate.defaults import complete_recipe
 from foretrain.simulate.models import default_models
 from foretrain.simulate.scenario import Assumption, Scenario
 from foretrain.strategy import rules
+from foretrain.strategy.strategy import Strategy
+from foretrain.system.chip import Chip
 from foretrain.system.cluster import Cluster
 from foretrain.system.site import Site
 from foretrain.system.stack import Stack
@@ -138,7 +140,7 @@ def _resolve(draft: _Draft, system_name: str) -> Scenario:
     model = _record(draft, Model, "model")
     complete_recipe(document["recipe"], model, int(cluster.num_chips), draft.notes)
     workload = Workload(model=model, recipe=_record(draft, Recipe, "recipe"))
-    problems = _machine_rules(workload, cluster)
+    problems = _machine_rules(workload, cluster) + _attention_rule(document["strategy"], cluster.server.chip)
     if problems:
         raise InputError(problems)
     models = default_models()
@@ -358,6 +360,18 @@ def _value(path: str, text: str) -> Any:
     if not plain_text:
         raise InputError([Problem(field=path, value=text, message="is not a plain value")])
     return value
+
+
+def _attention_rule(plan: Mapping[str, Any], chip: Chip) -> list[Problem]:
+    """A plan with fused attention names a kernel that the chip has."""
+    build = plan.get("build")
+    default = Strategy()
+    kernel = build.get("attention_kernel", default.build.attention_kernel) if isinstance(build, Mapping) else default.build.attention_kernel
+    known = chip.kernels.attention
+    if plan.get("flash_attention", default.flash_attention) is not True or not isinstance(kernel, str) or kernel in known:
+        return []
+    allowed = ", ".join(known) or "none; set strategy.flash_attention=false"
+    return [Problem(field="strategy.build.attention_kernel", value=kernel, message=f"{chip.name} has no such kernel", allowed=allowed)]
 
 
 def _machine_rules(workload: Workload, cluster: Cluster) -> list[Problem]:
