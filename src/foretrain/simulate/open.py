@@ -27,6 +27,7 @@ from foretrain.simulate.defaults import complete_recipe
 from foretrain.simulate.models import default_models
 from foretrain.simulate.scenario import Assumption, Scenario
 from foretrain.strategy import rules
+from foretrain.strategy.build import Build
 from foretrain.system.cluster import Cluster
 from foretrain.system.site import Site
 from foretrain.system.stack import Stack
@@ -128,7 +129,7 @@ def _resolve(draft: _Draft, system_name: str) -> Scenario:
     model = _record(draft, Model, "model")
     complete_recipe(document["recipe"], model, int(cluster.num_chips), draft.notes)
     workload = Workload(model=model, recipe=_record(draft, Recipe, "recipe"))
-    problems = _machine_rules(workload, cluster)
+    problems = _machine_rules(workload, cluster) + _attention_rule(document["strategy"].get("build"), cluster)
     if problems:
         raise InputError(problems)
     models = default_models()
@@ -345,6 +346,18 @@ def _value(path: str, text: str) -> Any:
     if not plain_text:
         raise InputError([Problem(field=path, value=text, message="is not a plain value")])
     return value
+
+
+def _attention_rule(build: object, cluster: Cluster) -> list[Problem]:
+    """The fused attention that the build names must be one of the chip's kernels; what is no mapping is left to validation."""
+    chip = cluster.server.chip
+    word = {"attention_kernel": Build().attention_kernel, **build}["attention_kernel"] if isinstance(build, dict) else None
+    if not isinstance(word, str) or word in chip.kernels.attention:
+        return []
+    known = tuple(chip.kernels.attention)
+    nearest = tuple(difflib.get_close_matches(word, known, n=1)) or known[:1]
+    field, allowed = "strategy.build.attention_kernel", ", ".join(known)
+    return [Problem(field=field, value=word, message=f"{chip.name} has no such kernel", allowed=allowed, nearest=nearest)]
 
 
 def _machine_rules(workload: Workload, cluster: Cluster) -> list[Problem]:
