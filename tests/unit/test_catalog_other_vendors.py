@@ -111,6 +111,7 @@ def test_large_products_reach_the_stated_efficiency_and_small_ones_fall_off(name
     ],
 )
 def test_mi210_meets_published_products(m: int, n: int, k: int, measured_us: float) -> None:
+    """The timings that the constants were set by: how far the model's shape can follow them, no test of its prediction."""
     assert matmul_s(chip("mi210-pcie-64gb"), m, n, k, "fp16") * 1e6 == pytest.approx(measured_us, rel=0.2)
 
 
@@ -118,6 +119,7 @@ def test_mi210_meets_published_products(m: int, n: int, k: int, measured_us: flo
     ("size", "measured_us"), [(128, 1.619), (512, 2.555), (1024, 6.14), (2048, 25.291), (4096, 153.9), (16384, 9257.8)]
 )
 def test_one_core_of_tpu_v7_meets_published_products(size: int, measured_us: float) -> None:
+    """As above, the timings behind the constants."""
     whole = chip("tpu-v7")
     core = dataclasses.replace(
         whole, num_sm=1, hbm_byte_per_s=whole.hbm_byte_per_s / 2, dense_flop_per_s={"bf16": whole.dense_flop_per_s["bf16"] / 2}
@@ -129,6 +131,7 @@ def test_one_core_of_tpu_v7_meets_published_products(size: int, measured_us: flo
     ("ranks", "mebibyte", "busbw"), [(8, 4096, 312.9e9), (16, 8, 66.8e9), (16, 64, 193.5e9), (16, 512, 322.8e9), (16, 8192, 341.5e9)]
 )
 def test_mi300x_meets_published_all_reduces(ranks: int, mebibyte: int, busbw: float) -> None:
+    """Only the large ones set a constant. A pair of chips is left out: it has one of the seven links, the model gives it all."""
     fabric, _ = loader.load("fabrics", "mi300x-8")
     payload_byte = float(mebibyte * 2**20)
     seconds = AlphaBeta().time("all_reduce", Group(axis="dp", size=float(ranks), stride=1.0), payload_byte, fabric)
