@@ -167,11 +167,14 @@ def test_a_rack_talks_by_nvlink_beyond_its_trays() -> None:
 
 
 def test_what_an_old_chip_lacks_is_said() -> None:
+    notes = {note.field: note for note in open_scenario("gpt2-124m", "dgx-1-v100", options={"stack": "megatron-core"}).assumptions}
+    assert notes["recipe.precision"].value == "fp16"
+    assert "no fused attention" in notes["strategy.flash_attention"].reason
     with pytest.raises(InputError) as caught:
-        open_scenario("gpt2-124m", "dgx-1-v100")
+        open_scenario("gpt2-124m", "dgx-1-v100", options={"precision": "bf16"})
     assert "fp16" in caught.value.problems[0].allowed
     with pytest.raises(InputError) as caught:
-        open_scenario("gpt2-124m", "dgx-1-v100", options={"precision": "fp16", "stack": "megatron-core"})
+        open_scenario("gpt2-124m", "dgx-1-v100", overrides=["strategy.flash_attention=true"])
     (problem,) = caught.value.problems
     assert problem.field == "strategy.build.attention_kernel"
     assert "flash_attention=false" in problem.allowed

@@ -169,10 +169,16 @@ def test_a_model_of_eight_billion_trains_on_each_family(name: str) -> None:
 
 def test_a_kernel_that_the_chip_lacks_is_refused_by_name() -> None:
     with pytest.raises(InputError) as caught:
-        open_scenario("llama-3.1-8b", "tpu-v5p-pod", chips=8, options={"stack": "megatron-core"})
+        open_scenario("llama-3.1-8b", "tpu-v5p-pod", 8, overrides=["strategy.build.attention_kernel=cudnn"])
     (problem,) = caught.value.problems
     assert problem.field == "strategy.build.attention_kernel"
     assert (problem.value, problem.allowed, problem.nearest) == ("cudnn", "splash", ("splash",))
+
+
+def test_a_stack_takes_the_kernel_that_the_chip_has_and_says_so() -> None:
+    scenario = open_scenario("llama-3.1-8b", "tpu-v5p-pod", chips=8, options={"stack": "megatron-core"})
+    assert scenario.strategy.build.attention_kernel == "splash"
+    assert "strategy.build.attention_kernel" in {note.field for note in scenario.assumptions}
 
 
 def test_tpus_have_no_half_precision_of_their_own() -> None:

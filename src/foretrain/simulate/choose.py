@@ -78,9 +78,8 @@ def choose(
     if len(valid) > 1:
         fastest, least = f"fastest of {len(valid)} plans that keeps the margin", f"none of {len(valid)} plans fits; this needs least memory"
         reason = fastest if fits else least
-        notes.extend(
-            Assumption(field=f"strategy.{name}", value=getattr(strategy, name), reason=reason) for name in CHOSEN if name not in fixed
-        )
+        chosen = [name for name in CHOSEN if name not in fixed and (name != "ep" or workload.model.experts)]
+        notes.extend(Assumption(field=f"strategy.{name}", value=getattr(strategy, name), reason=reason) for name in chosen)
     return strategy
 
 

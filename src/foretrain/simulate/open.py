@@ -371,7 +371,8 @@ def _attention_rule(plan: Mapping[str, Any], chip: Chip) -> list[Problem]:
     if plan.get("flash_attention", default.flash_attention) is not True or not isinstance(kernel, str) or kernel in known:
         return []
     allowed = ", ".join(known) or "none; set strategy.flash_attention=false"
-    return [Problem(field="strategy.build.attention_kernel", value=kernel, message=f"{chip.name} has no such kernel", allowed=allowed)]
+    message, near = f"{chip.name} has no such kernel", tuple(known)[-1:]
+    return [Problem(field="strategy.build.attention_kernel", value=kernel, message=message, allowed=allowed, nearest=near)]
 
 
 def _machine_rules(workload: Workload, cluster: Cluster) -> list[Problem]:
