@@ -157,9 +157,10 @@ def check_entry(kind: str, name: str, document: Mapping[str, Any], sources: Mapp
 
 
 def _entry_problems(kind: str, name: str, document: Mapping[str, Any], sources: Mapping[str, Any], where: Where) -> Iterator[Problem]:
-    label = f"{kind}.{name}"
+    label, told = f"{kind}.{name}", set()
     for path, node in _numbers(kind, document, ()):
         for message in _number_faults(kind, path, node, sources):
+            told.add(".".join((label, *path)))
             yield Problem(field=".".join((label, *path)), message=message, where=where(path))
     yield from (
         Problem(field=".".join((label, *keys)), message=message, where=where(keys))
@@ -170,7 +171,8 @@ def _entry_problems(kind: str, name: str, document: Mapping[str, Any], sources: 
     except InputError as error:
         for problem in error.problems:
             keys = tuple(problem.field.removeprefix(label).strip(".").split("."))
-            yield problem if problem.where else dataclasses.replace(problem, where=where(keys))
+            if problem.field not in told:
+                yield problem if problem.where else dataclasses.replace(problem, where=where(keys))
 
 
 def _unknown_fields(kind: str, document: Mapping[str, Any], sources: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -297,7 +299,7 @@ def _number_faults(kind: str, path: tuple[str, ...], node: Any, sources: Mapping
         faults.append(f"source {node['source']!r} is not in sources.yaml" + (f"; nearest valid: {', '.join(near)}" if near else ""))
     if node.get("kind") not in PASSPORT_KINDS:
         faults.append(f"kind {node.get('kind')!r} is not one of {', '.join(PASSPORT_KINDS)}")
-    elif node["source"] == ASSUMPTION and node["kind"] != ASSUMPTION:
+    elif node["source"] == ASSUMPTION and node["kind"] not in RANGED:
         faults.append(f"kind {node['kind']!r} with the source {ASSUMPTION!r}: who says so?")
     if node.get("kind") in RANGED and not {"low", "high"} <= set(node):
         faults.append(f"{node['kind']} without low and high")

@@ -15,6 +15,8 @@ from foretrain.catalog.provenance import is_passported
 from foretrain.core.errors import InputError, NotFoundError, Problem
 
 LIKE = "like"
+NEAREST = 3
+"""How many names a mistaken one is answered with."""
 PARTS: Mapping[str, Mapping[str, str]] = {
     "systems": {"server": "servers", "fabric": "fabrics", "storage": "storages", "reliability": "reliabilities"},
     "servers": {"chip": "chips"},
@@ -28,12 +30,15 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
 
 
 def nearest(name: object, known: Sequence[str]) -> tuple[str, ...]:
-    """Up to three of ``known`` that look most like ``name``, whatever its capitals.
+    """Up to three of ``known`` that hold ``name`` or look most like it, whatever its capitals.
 
     >>> nearest("DGX-H10", ["dgx-a100", "dgx-h100"])
     ('dgx-h100', 'dgx-a100')
     """
-    return tuple(difflib.get_close_matches(str(name).lower(), known, n=3))
+    word = str(name).lower()
+    holding = [item for item in known if word and word in item]
+    alike = difflib.get_close_matches(word, known, n=NEAREST) or difflib.get_close_matches(word, known, n=NEAREST, cutoff=0.4)
+    return tuple(dict.fromkeys([*alike, *holding]))[:NEAREST]
 
 
 def named(kind: str, name: object, field: str, where: str = "", start: int = 0) -> Sheet:

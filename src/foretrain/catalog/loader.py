@@ -196,7 +196,7 @@ def place_finder(places: Mapping[str, str], root: str) -> Any:
     def where(keys: tuple[str, ...]) -> str:
         for length in range(len(keys), -1, -1):
             place = places.get(_dotted(root, keys[:length]))
-            if place:
+            if place is not None:
                 return place
         return ""
 

@@ -56,7 +56,7 @@ class _Draft:
         self.notes: list[Assumption] = []
         self.where: dict[str, Callable[[tuple[str, ...]], str]] = {}
         self.places: dict[str, str] = {}
-        """``file:line:col`` of what was read from a user's catalogue folder."""
+        """``file:line:col`` of what was read from a user's catalogue folder; empty for what replaced it."""
 
     def add(self, root: str, entry: loader.Entry) -> None:
         """Put a catalogue entry under ``root``."""
@@ -75,6 +75,7 @@ class _Draft:
         for known in (self.passports, self.places):
             for key in [key for key in known if key == path or key.startswith(f"{path}.")]:
                 del known[key]
+        self.places[path] = ""
         self.notes = [note for note in self.notes if note.field != path and not note.field.startswith(f"{path}.")]
 
     def note(self, field: str, value: object, reason: str) -> None:
@@ -309,7 +310,7 @@ def _merge_file(draft: _Draft, file: Mapping[str, Any]) -> None:
         if root != "model" and isinstance(file.get(root), dict):
             _lay_over(draft.document[root], file[root])
             for keys in _leaves(file[root], (root,)):
-                draft.places.pop(".".join(keys), None)
+                draft.places[".".join(keys)] = ""
 
 
 def _leaves(node: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
