@@ -32,6 +32,11 @@ RECIPE_EXTRA = {"global_batch_tokens": Quantity(gt=0)}
 """Recipe defaults of a model entry that are not fields of ``Recipe`` themselves."""
 MODEL_KEYS = {"source": None, "model": None, "recipe": None, "note": None, "published_parameters": Quantity(gt=0)}
 """Fields of a model entry, with the marks of its own numbers."""
+SECTION_FIELDS: Mapping[str, Mapping[str, type[Any]]] = {
+    "stacks": {"build": Build, "strategy": Strategy, "recipe": Recipe},
+    "models": {"recipe": Recipe},
+}
+"""Sections that hold some fields of a record."""
 SOURCE_KEYS = ("title", "authors", "year", "url", "licence")
 ASSUMPTION = "assumption"
 _DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")
@@ -160,7 +165,8 @@ def _entry_problems(kind: str, name: str, document: Mapping[str, Any], sources: 
     label, told = f"{kind}.{name}", set()
     for path, node in _numbers(kind, document, ()):
         for message in _number_faults(kind, path, node, sources):
-            told.add(".".join((label, *path)))
+            if _mark(kind, path) is not None:
+                told.add(".".join((label, *path)))
             yield Problem(field=".".join((label, *path)), message=message, where=where(path))
     yield from (
         Problem(field=".".join((label, *keys)), message=message, where=where(keys))
@@ -187,8 +193,7 @@ def _unknown_fields(kind: str, document: Mapping[str, Any], sources: Mapping[str
     for key in document:
         if known and key not in known:
             yield (key,), f"is not a known field; allowed: {', '.join(known)}"
-    sections = {"stacks": {"build": Build, "strategy": Strategy, "recipe": Recipe}, "models": {"recipe": Recipe}}.get(kind, {})
-    for section, cls in sections.items():
+    for section, cls in SECTION_FIELDS.get(kind, {}).items():
         fields = {field.name for field in dataclasses.fields(cls)} | (set(RECIPE_EXTRA) if kind == "models" else set())
         for key in document.get(section) or {}:
             if key not in fields:
@@ -211,7 +216,7 @@ def _whole_problems(kind: str, label: str, document: Mapping[str, Any], where: W
         return
     prefix = ("model",) if kind == "models" else ()
     root = ".".join((label, *prefix))
-    record = validate(loader.RECORDS[kind], loader.record_document(kind, plain), root, lambda keys: where((*prefix, *keys)))
+    record: Any = validate(loader.RECORDS[kind], loader.record_document(kind, plain), root, lambda keys: where((*prefix, *keys)))
     found = [*plausible.FAULTS[kind](record, sheet.document)] if kind in plausible.FAULTS else []
     if kind == "chips":
         reference = _chip_named(record.kernels.measured_on)
@@ -242,12 +247,13 @@ def _system_problems(label: str, plain: Mapping[str, Any], where: Where) -> Iter
     num_chips = parts["server"].get("num_chips", 1)
     cluster = validate(Cluster, {"name": label, "num_chips": num_chips, **parts}, label, where)
     faults = [*plausible.cluster_faults(cluster, plain)]
-    for keys, record, rules in (
-        (("server", "chip"), cluster.server.chip, plausible.chip_faults),
-        (("server",), cluster.server, plausible.server_faults),
-        (("fabric",), cluster.fabric, plausible.fabric_faults),
-    ):
-        faults += [((*keys, *inner), text) for inner, text in rules(record, {})]
+    parts_of: tuple[tuple[str, tuple[str, ...], Any], ...] = (
+        ("chips", ("server", "chip"), cluster.server.chip),
+        ("servers", ("server",), cluster.server),
+        ("fabrics", ("fabric",), cluster.fabric),
+    )
+    for kind, keys, record in parts_of:
+        faults += [((*keys, *inner), text) for inner, text in plausible.FAULTS[kind](record, {})]
     yield from (Problem(field=".".join((label, *keys)), message=message, where=where(keys)) for keys, message in faults)
 
 

@@ -1,6 +1,6 @@
 """Where entries are looked for: the user's own folders in their order, then the catalogue that foretrain comes with.
 
-A folder of a user has the layout of the shipped one: ``chips/my-chip.yaml``, ``models/...``, and a ``sources.yaml`` if it cites new sources.
+A folder of a user has the layout of the shipped one: ``chips/my-chip.yaml``, ``models/...``, and a ``sources.yaml`` for new sources.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _shipped_sources() -> dict[str, dict[str, str]]:
 
 
 def sources(folders: Sequence[str | Path] | None = None) -> dict[str, Any]:
-    """The source list, key to title, authors, year, address and licence: the shipped one and those of ``folders`` (default: of the user)."""
+    """The source list, key to title, authors, year, address and licence: the shipped one and those of ``folders`` (the user's)."""
     merged: dict[str, Any] = dict(_shipped_sources())
     for folder in reversed(user_folders() if folders is None else [Path(name) for name in folders]):
         path = Path(folder) / SOURCES

@@ -131,7 +131,7 @@ def _items_replaced(items: Sequence[Any], above: Mapping[str, Any]) -> list[Any]
 
 
 def expanded(kind: str, sheet: Sheet, field: str) -> Sheet:
-    """``sheet`` with the documents of its parts in it: a chip with its kernels, a server with its chip, a system with all but its choices."""
+    """``sheet`` with the documents of its parts in it: a chip with its kernels, a server with its chip, a system without its choices."""
     document, places, origins = dict(sheet.document), dict(sheet.places), sheet.origins
     for key, part_kind in PARTS.get(kind, {}).items():
         path = f"{field}.{key}" if field else key

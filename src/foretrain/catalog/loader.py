@@ -66,8 +66,24 @@ SECTIONS = {
 """Sections of a scenario that an entry's id can fill."""
 
 __all__ = [
-    "KINDS", "RECORDS", "SECTIONS", "STACK_CHOICES", "Entry", "Origin", "entry", "ids", "load", "load_system", "model", "raw",
-    "place_finder", "record_document", "searching", "sources", "system", "title",
+    "KINDS",
+    "RECORDS",
+    "SECTIONS",
+    "STACK_CHOICES",
+    "Entry",
+    "Origin",
+    "entry",
+    "ids",
+    "load",
+    "load_system",
+    "model",
+    "place_finder",
+    "raw",
+    "record_document",
+    "searching",
+    "sources",
+    "system",
+    "title",
 ]  # fmt: skip
 
 
@@ -186,8 +202,8 @@ def load(kind: str, name: str) -> tuple[Any, dict[str, Passport]]:
     found = entry(kind, name, "") if kind != "models" else model(name)[0]
     document = found.document if kind == "models" else record_document(kind, found.document)
     root = FIELD.get(kind, kind)
-    record = validate(RECORDS[kind], document, root, place_finder(found.places, "model" if kind == "models" else ""))
-    return record, entry(kind, name, "").passports
+    result: Any = validate(RECORDS[kind], document, root, place_finder(found.places, "model" if kind == "models" else ""))
+    return result, entry(kind, name, "").passports
 
 
 def place_finder(places: Mapping[str, str], root: str) -> Any:

@@ -100,7 +100,7 @@ def chip_faults(chip: Chip, document: Mapping[str, Any]) -> Iterator[Fault]:
         yield ("idle_w",), "is not below tdp_w"
     if chip.reserved_byte > LARGEST_SHARE_RESERVED * chip.hbm_byte:
         yield ("reserved_byte",), f"is more than {LARGEST_SHARE_RESERVED:.0%} of hbm_byte"
-    if max(chip.dense_flop_per_s.values()) / chip.tdp_w > LARGEST_FLOP_PER_J:
+    if max(float(peak) for peak in chip.dense_flop_per_s.values()) / float(chip.tdp_w) > LARGEST_FLOP_PER_J:
         yield ("dense_flop_per_s",), f"is more than {LARGEST_FLOP_PER_J:.0e} FLOP per joule at tdp_w"
     missing = set(chip.dense_flop_per_s) - set(chip.kernels.matmul_efficiency)
     if missing:
@@ -154,7 +154,7 @@ def kernel_faults(kernels: Kernels, document: Mapping[str, Any]) -> Iterator[Fau
 
 
 def same_family_fault(chip: Chip, reference: Chip) -> Iterator[Fault]:
-    """An SM of one family does the same work per clock, so peaks per SM differ by clocks only. SMs are NVIDIA's: others are not compared."""
+    """An SM of one family does the same work per clock, so peaks per SM differ by clocks only (SMs are NVIDIA's)."""
     mine, theirs = (next((c.dense_flop_per_s[name] for name in SIXTEEN_BIT if name in c.dense_flop_per_s), None) for c in (chip, reference))
     if mine is None or theirs is None or not all(c.name.startswith("NVIDIA") for c in (chip, reference)):
         return
@@ -201,7 +201,7 @@ def model_faults(model: Model, document: Mapping[str, Any]) -> Iterator[Fault]:
         yield ("recipe", "seq_len"), f"is above the model's max_seq_len = {model.max_seq_len}"
     node = document.get("published_parameters")
     published = _number(node)
-    if published is None:
+    if published is None or not isinstance(node, Mapping):
         return
     low = _number({"value": node.get("low")}) or published * (1.0 - PARAMETERS_TOLERANCE)
     high = _number({"value": node.get("high")}) or published * (1.0 + PARAMETERS_TOLERANCE)

@@ -13,8 +13,8 @@ KEYS = frozenset({"value", "source", "kind", "low", "high", "date", "note"})
 
 @record
 class Passport:
-    """The text of a value with its unit, its source key (``catalog/data/sources.yaml``), kind, range, date and a note; the user's folder it was
-    read from, if it is not the shipped catalogue's."""
+    """The text of a value with its unit, its source key (``catalog/data/sources.yaml``), kind, range, date and a note;
+    the user's folder it was read from, if it is not from the shipped catalogue."""
 
     value_text: str
     source: str

@@ -24,7 +24,9 @@ def make_catalog() -> App:
     return catalog
 
 
-def list_entries(kind: Annotated[str | None, Parameter(show_default=False)] = None, /, *, catalog: Folders = None, json: Json = False) -> int:
+def list_entries(
+    kind: Annotated[str | None, Parameter(show_default=False)] = None, /, *, catalog: Folders = None, json: Json = False
+) -> int:
     """List the ids of all kinds, or the entries of one (chips, models, systems, sites, stacks ...) with their main numbers.
 
     Parameters

@@ -54,7 +54,9 @@ def resolved(name: str) -> tuple[str, str]:
         return kinds[0], name.lower()
     if kinds:
         message = f"is the id of {len(kinds)} entries; say which kind"
-        raise InputError([Problem(field="name", value=name, message=message, allowed=", ".join(f"{kind} {name.lower()}" for kind in kinds))])
+        raise InputError(
+            [Problem(field="name", value=name, message=message, allowed=", ".join(f"{kind} {name.lower()}" for kind in kinds))]
+        )
     known = sorted({known for kind in loader.KINDS for known in loader.ids(kind)})
     raise NotFoundError([Problem(field="name", value=name, message="is the id of no entry", nearest=nearest(name, known))])
 
@@ -235,7 +237,14 @@ def text(document: Mapping[str, Any]) -> str:
 def _row(number: Mapping[str, str]) -> Row:
     span = f"{number['low']} to {number['high']}" if number["low"] or number["high"] else ""
     note = "; ".join(part for part in (number["date"], number["note"]) if part)
-    return {"number": number["path"], "value": number["value"], "kind": number["kind"], "range": span, "source": number["source"], "note": note}
+    return {
+        "number": number["path"],
+        "value": number["value"],
+        "kind": number["kind"],
+        "range": span,
+        "source": number["source"],
+        "note": note,
+    }
 
 
 def _about(source: Mapping[str, str]) -> str:
