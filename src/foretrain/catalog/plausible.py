@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.units import parse
 from foretrain.system.chip import Chip, Kernels
 from foretrain.system.cluster import Cluster
@@ -58,7 +59,7 @@ RANGES: Mapping[str, tuple[str, str]] = {
 }
 """Widest credible range of a field, for slips of a prefix, a bit for a byte, an hour for a second."""
 
-SAME, TWICE = 1.0, 2.0
+RATIO_TOLERANCE = 0.05
 SIXTEEN_BIT = ("bf16", "fp16")
 MEMORY_SWEEPS_PER_S = (6.0, 80.0)
 """How often per second a chip can read its whole memory: 11 (L4), 39 (H100), 52 (V100 16 GB); a bit for a byte leaves the range."""
@@ -102,24 +103,28 @@ def chip_faults(chip: Chip, document: Mapping[str, Any]) -> Iterator[Fault]:
         yield ("reserved_byte",), f"is more than {LARGEST_SHARE_RESERVED:.0%} of hbm_byte"
     if max(float(peak) for peak in chip.dense_flop_per_s.values()) / float(chip.tdp_w) > LARGEST_FLOP_PER_J:
         yield ("dense_flop_per_s",), f"is more than {LARGEST_FLOP_PER_J:.0e} FLOP per joule at tdp_w"
-    missing = set(chip.dense_flop_per_s) - set(chip.kernels.matmul_efficiency)
+    missing = set(chip.dense_flop_per_s).intersection(DTYPE_BYTE) - set(chip.kernels.matmul_efficiency)
     if missing:
         yield ("kernels", "matmul_efficiency"), f"lacks {', '.join(sorted(missing))}, which dense_flop_per_s has"
     yield from ((("kernels", *keys), text) for keys, text in kernel_faults(chip.kernels, document))
 
 
 def _peak_ratios(chip: Chip) -> Iterator[Fault]:
-    """Dense peaks of one machine: both 16-bit formats alike, 8 bits as fast or twice, TF32 half as fast or alike (Trainium)."""
+    """Dense peaks of one machine against its first 16-bit format, in the ratios that exist; a sparse peak beside dense ones is twice off.
+
+    fp16 runs like bf16 (a quarter on Gaudi 3), fp8 as fast or twice, TF32 half as fast, as fast (Trainium) or like fp16.
+    """
     peaks = chip.dense_flop_per_s
     half = next((name for name in SIXTEEN_BIT if name in peaks), None)
     if half is None:
         return
-    for other, allowed in (("fp16", (SAME,)), ("fp8", (SAME, TWICE)), ("tf32", (SAME, SAME / TWICE))):
+    like_fp16 = float(peaks.get("fp16", peaks[half]) / peaks[half])
+    for other, allowed in (("fp16", (1.0, 0.25)), ("fp8", (1.0, 2.0)), ("tf32", (1.0, 0.5, like_fp16))):
         if other not in peaks or other == half:
             continue
-        ratio = peaks[other] / peaks[half]
-        if not any(abs(ratio / expected - 1.0) < 0.05 for expected in allowed):
-            words = " or ".join(f"{expected:g}" for expected in allowed)
+        ratio = float(peaks[other] / peaks[half])
+        if not any(abs(ratio / expected - 1.0) < RATIO_TOLERANCE for expected in allowed):
+            words = " or ".join(f"{expected:g}" for expected in dict.fromkeys(allowed))
             yield ("dense_flop_per_s", other), f"is {ratio:.3g} times that of {half}, expected {words}: is one of them a sparse peak?"
     if "fp32" in peaks and peaks["fp32"] > peaks[half]:
         yield ("dense_flop_per_s", "fp32"), f"is above that of {half}"

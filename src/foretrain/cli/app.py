@@ -9,14 +9,12 @@ from cyclopts import App, CycloptsError
 
 from foretrain._version import __version__
 from foretrain.cli.catalog import make_catalog
-from foretrain.cli.options import CATALOG, SETUP, flag, option
+from foretrain.cli.options import NOTHING, Given, flag
 from foretrain.cli.output import writing
 from foretrain.core.errors import InputError
 
 EXIT_OK, EXIT_BAD_INPUT = 0, 2
 LONGEST_LINE = 2000
-
-_PLAN = "Plan (what is not given is chosen and shown)"
 
 
 def make_app() -> App:
@@ -57,30 +55,7 @@ def simulate(
     model: str,
     /,
     *,
-    on: Annotated[str | None, option("--on", SETUP, "System id of the catalogue, e.g. dgx-h100.")] = None,
-    chips: Annotated[str | None, option("--chips", SETUP, "Number of chips (default: one server).")] = None,
-    stack: Annotated[str | None, option("--stack", SETUP, "Software stack of the catalogue.")] = None,
-    site: Annotated[str | None, option("--site", SETUP, "Site of the catalogue: PUE, grid, electricity price.")] = None,
-    tokens: Annotated[str | None, option("--tokens", SETUP, "Tokens of the whole run, e.g. 15e12.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        option("--set", SETUP, "path=value on any field, repeatable, e.g. site.pue=1.2 or system.server.chip.hbm_byte='96 GiB'."),
-    ] = None,
-    tp: Annotated[str | None, option("--tp", _PLAN, "Tensor-parallel degree.")] = None,
-    pp: Annotated[str | None, option("--pp", _PLAN, "Pipeline stages.")] = None,
-    vpp: Annotated[str | None, option("--vpp", _PLAN, "Model chunks per pipeline stage (interleaved schedule).")] = None,
-    dp: Annotated[str | None, option("--dp", _PLAN, "Data-parallel degree.")] = None,
-    cp: Annotated[str | None, option("--cp", _PLAN, "Context-parallel degree.")] = None,
-    ep: Annotated[str | None, option("--ep", _PLAN, "Expert-parallel degree.")] = None,
-    etp: Annotated[str | None, option("--etp", _PLAN, "Tensor-parallel degree of the experts.")] = None,
-    microbatch_size: Annotated[str | None, option("--microbatch-size", _PLAN, "Sequences per microbatch.")] = None,
-    global_batch_size: Annotated[str | None, option("--global-batch-size", _PLAN, "Sequences per optimizer step.")] = None,
-    seq_len: Annotated[str | None, option("--seq-len", _PLAN, "Tokens per sequence.")] = None,
-    precision: Annotated[str | None, option("--precision", _PLAN, "fp32, tf32, fp16, bf16 or fp8.")] = None,
-    zero: Annotated[str | None, option("--zero", _PLAN, "ZeRO stage, 0 to 3 (1: Megatron's distributed optimizer; 3: FSDP).")] = None,
-    recompute: Annotated[str | None, option("--recompute", _PLAN, "none, selective or full.")] = None,
-    schedule: Annotated[str | None, option("--schedule", _PLAN, "gpipe, 1f1b or interleaved.")] = None,
-    catalog: Annotated[list[str] | None, CATALOG] = None,
+    given: Given = NOTHING,
     json: Annotated[bool, flag("--json", "Print everything as JSON.")] = False,
     csv: Annotated[bool, flag("--csv", "Print one flat row, units in the column names.")] = False,
     assumptions: Annotated[bool, flag("--assumptions", "Also list every chosen value and every source.")] = False,
@@ -96,18 +71,11 @@ def simulate(
     """
     from foretrain.core.errors import Problem
     from foretrain.report.json import as_document
-    from foretrain.simulate.open import open_scenario
     from foretrain.simulate.simulate import simulate_scenario
 
     if json + csv + assumptions > 1:
         raise InputError([Problem(field="output", message="--json, --csv and --assumptions exclude one another", allowed="one of them")])
-    options: dict[str, object] = {
-        "tp": tp, "pp": pp, "vpp": vpp, "dp": dp, "cp": cp, "ep": ep, "etp": etp,
-        "microbatch_size": microbatch_size, "global_batch_size": global_batch_size, "seq_len": seq_len,
-        "precision": precision, "zero": zero, "recompute": recompute, "schedule": schedule,
-        "stack": stack, "site": site, "tokens": tokens,
-    }  # fmt: skip
-    scenario = open_scenario(model, on, chips, options, settings or (), catalog or ())
+    scenario = given.open(model)
     document = as_document(scenario, simulate_scenario(scenario))
     with writing():
         _print(document, json=json, csv=csv, assumptions=assumptions)
