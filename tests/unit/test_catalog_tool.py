@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +62,7 @@ SYSTEM = """\
 like: dgx-h100
 server: test
 fabric: test
+stack: test
 site: {like: us-average, name: hall, pue: {value: 1.1, source: mine, kind: datasheet}}
 """
 KERNELS = """\
@@ -160,8 +164,8 @@ FAULTS = [
     ("fabrics/test.yaml", "400 Gbit/s", "400 Gbit", "expected B/s", "8:5"),
     ("fabrics/test.yaml", "value: 0.4", "value: 0.9", "small_efficiency: is above efficiency", "5:5"),
     ("systems/test.yaml", "server: test", "server: tets", "is not in the catalogue of servers", "2:1"),
-    ("systems/test.yaml", "like: us-average,", "like: mars,", "is not in the catalogue of sites", "4:"),
-    ("systems/test.yaml", "value: 1.1", "value: 0.9", "is out of range; allowed: number >= 1", "4:"),
+    ("systems/test.yaml", "like: us-average,", "like: mars,", "is not in the catalogue of sites", "5:"),
+    ("systems/test.yaml", "value: 1.1", "value: 0.9", "is out of range; allowed: number >= 1", "5:"),
     ("systems/test.yaml", "fabric: test", "fabrics: test", "is not a known field", "3:1"),
     ("systems/test.yaml", "like: dgx-h100\n", "", "is missing", "1:1"),
     ("models/test.yaml", "num_heads: 32", "num_heads: 30", "is 30, not a multiple of num_kv_heads = 4", ""),
@@ -383,3 +387,34 @@ def test_show_has_every_number_with_its_passport(folder: Path, capsys: pytest.Ca
 def test_misses_get_the_nearest_names(words: tuple[str, ...], answer: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["catalog", "show", *words]) == 2
     assert answer in capsys.readouterr().err.split("nearest valid: ")[1]
+
+
+JUNK = (
+    "3", "[]", "{}", "[a, 1]", "null", "true", "text", "-1", "9e999",
+    "{like: 3}", "{like: [x]}", "{like: test}", "{value: 1}", "{value: [1], source: mine}",
+)  # fmt: skip
+PLAN = {"tokens": "1e9", "tp": 2, "pp": 1, "zero": 1, "recompute": "none", "microbatch_size": 1}
+
+
+def junk_files() -> list[tuple[str, str]]:
+    """Every sound file with one of its lines' values replaced by something else."""
+    found = []
+    for name, text in SOUND.items():
+        lines = text.splitlines()
+        for index, line in enumerate(lines):
+            key, colon, _ = line.partition(":")
+            if colon:
+                found += [(name, "\n".join([*lines[:index], f"{key}: {junk}", *lines[index + 1 :]]) + "\n") for junk in JUNK]
+    return found
+
+
+def test_no_file_breaks_the_tool(folder: Path, fuzz_count: Callable[[int, int], int]) -> None:
+    """Whatever a user's file holds: an answer or an InputError, and the check never fails."""
+    for name, text in random.Random(1).sample(junk_files(), fuzz_count(50, 600)):  # noqa: S311
+        write(folder, name, text)
+        for problem in check(folder):
+            assert problem
+        for words in ({"model": "test", "on": "test"}, {"model": "llama-3-8b", "on": "dgx-h100", "overrides": ["system.chip=test"]}):
+            with contextlib.suppress(InputError):
+                open_scenario(**words, options=PLAN, catalog=[folder])
+        write(folder, name, SOUND[name])

@@ -181,6 +181,10 @@ def _entry_problems(kind: str, name: str, document: Mapping[str, Any], sources: 
                 yield problem if problem.where else dataclasses.replace(problem, where=where(keys))
 
 
+def _listed(source: object, sources: Mapping[str, Any]) -> bool:
+    return isinstance(source, str) and source in sources
+
+
 def _unknown_fields(kind: str, document: Mapping[str, Any], sources: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Fields of the entries that are more than one record: systems, models and stacks."""
     known: tuple[str, ...] = ()
@@ -188,14 +192,18 @@ def _unknown_fields(kind: str, document: Mapping[str, Any], sources: Mapping[str
         known = (like.LIKE, *like.PARTS[kind], *like.CHOICES[kind])
     elif kind == "models":
         known = (like.LIKE, *MODEL_KEYS)
-        if like.LIKE not in document and document.get("source") not in sources:
+        if like.LIKE not in document and not _listed(document.get("source"), sources):
             yield ("source",), f"source {document.get('source')!r} is not in sources.yaml"
     for key in document:
         if known and key not in known:
             yield (key,), f"is not a known field; allowed: {', '.join(known)}"
     for section, cls in SECTION_FIELDS.get(kind, {}).items():
         fields = {field.name for field in dataclasses.fields(cls)} | (set(RECIPE_EXTRA) if kind == "models" else set())
-        for key in document.get(section) or {}:
+        given = document.get(section, {})
+        if not isinstance(given, Mapping):
+            yield (section,), "must be a mapping of fields"
+            continue
+        for key in given:
             if key not in fields:
                 yield (section, key), f"is not a known field of {section}; nearest valid: {', '.join(like.nearest(key, sorted(fields)))}"
 
@@ -300,7 +308,7 @@ def _number_faults(kind: str, path: tuple[str, ...], node: Any, sources: Mapping
     if not is_passported(node):
         return [f"{node!r} has no passport (value, source, kind)"]
     faults = [f"{key!r} is not a passport field" for key in node if key not in KEYS]
-    if node["source"] not in sources:
+    if not _listed(node["source"], sources):
         near = like.nearest(node["source"], tuple(sources))
         faults.append(f"source {node['source']!r} is not in sources.yaml" + (f"; nearest valid: {', '.join(near)}" if near else ""))
     if node.get("kind") not in PASSPORT_KINDS:

@@ -73,6 +73,8 @@ def _found(kind: str, name: object, field: str, where: str, start: int) -> Sheet
 def given(kind: str, value: Any, field: str, places: Mapping[Keys, str] | None = None) -> Sheet:
     """The entry that ``value`` stands for: an id, or a mapping of fields that may be ``like`` an entry."""
     places = places or {}
+    if is_passported(value):
+        raise InputError([Problem(field=field, message="is a number; expected an id or a mapping of fields", where=places.get((), ""))])
     if isinstance(value, Mapping):
         return carried_out(kind, Sheet(document=value, places=places), field)
     return named(kind, value, field, places.get((), ""))

@@ -117,7 +117,18 @@ def entry(kind: str, given: object, root: str) -> Entry:
     ``given`` is an id, or a mapping of fields that may start from an entry (``like``).
     """
     name = root or FIELD.get(kind, kind)
-    return _entry(like.expanded(kind, like.given(kind, given, name), name), root)
+    sheet = like.expanded(kind, like.given(kind, given, name), name)
+    if kind == "stacks":
+        _check_choices(sheet, name)
+    return _entry(sheet, root)
+
+
+def _check_choices(sheet: Sheet, name: str) -> None:
+    """A stack's words are mappings, since they are laid over those of the plan."""
+    wrong = [key for key in STACK_CHOICES if not isinstance(sheet.document.get(key, {}), Mapping)]
+    if wrong:
+        message = "must be a mapping of fields"
+        raise InputError([Problem(field=f"{name}.{key}", message=message, where=sheet.places.get((key,), "")) for key in wrong])
 
 
 def _entry(sheet: Sheet, root: str) -> Entry:
