@@ -213,7 +213,7 @@ def _whole_problems(kind: str, label: str, document: Mapping[str, Any], where: W
     name = label.partition(".")[2]
     own = folders.find(kind, name)
     places = {keys: where(keys) for keys in _keys(document)}
-    sheet = folders.Sheet(document=document, name=name, depth=own.depth if own else -1, places=places)
+    sheet = folders.Sheet(document=document, name=name, folder_index=own.folder_index if own else -1, places=places)
     sheet = like.expanded(kind, like.carried_out(kind, sheet, label), label)
     if kind == "models" and not isinstance(sheet.document.get("model"), Mapping):
         yield Problem(field=f"{label}.model", message="is missing", where=where(()))

@@ -51,12 +51,12 @@ class Origin:
 class Sheet:
     """One entry's document, with ``file:line:col`` of its keys and its origins where it comes from a user's folder.
 
-    ``depth`` is the position in the search path of the folder it was found in.
+    ``folder_index`` is the position in the search path of the folder it was found in.
     """
 
     document: Mapping[str, Any]
     name: str = ""
-    depth: int = -1
+    folder_index: int = -1
     places: Mapping[Keys, str]
     origins: tuple[Origin, ...] = ()
 
@@ -111,12 +111,12 @@ def ids(kind: str) -> tuple[str, ...]:
 def find(kind: str, name: str, start: int = 0) -> Sheet | None:
     """The entry of this id in the first folder that has one, from the ``start``-th on; None if there is none."""
     own = user_folders()
-    for depth, folder in enumerate(own[start:], start):
+    for folder_index, folder in enumerate(own[start:], start):
         if name in names_in(folder / kind):
-            shadows = any(name in names_in(other / kind) for other in own[depth + 1 :]) or name in _shipped_ids(kind)
-            return _read(kind, name, folder, depth, shadows=shadows)
+            shadows = any(name in names_in(other / kind) for other in own[folder_index + 1 :]) or name in _shipped_ids(kind)
+            return _read(kind, name, folder, folder_index, shadows=shadows)
     if start <= len(own) and name in _shipped_ids(kind):
-        return Sheet(document=_shipped_document(kind, name), name=name, depth=len(own), places={})
+        return Sheet(document=_shipped_document(kind, name), name=name, folder_index=len(own), places={})
     return None
 
 
@@ -127,16 +127,21 @@ def _shipped_ids(kind: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _shipped_document(kind: str, name: str) -> Any:
-    return yaml.load(shipped(kind, f"{name}.yaml").read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
+    """A shipped file, read without places: it is checked before it is shipped."""
+    path = shipped(kind, f"{name}.yaml")
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        raise yamlfile.fail(f"{kind}.{name}", f"is not valid YAML: {str(error).splitlines()[0]}", str(path)) from None
 
 
-def _read(kind: str, name: str, folder: Path, depth: int, *, shadows: bool) -> Sheet:
+def _read(kind: str, name: str, folder: Path, folder_index: int, *, shadows: bool) -> Sheet:
     """A user's file, read anew every time: it may have changed."""
     path = folder / kind / f"{name}.yaml"
     document, where = yamlfile.parse(yamlfile.read_text(path, f"{kind}.{name}"), str(path), f"{kind}.{name}")
     places = {keys: where(keys) for keys in ((), *_paths(document, ()))}
     origin = Origin(keys=(), kind=kind, name=name, folder=str(folder), shadows=shadows)
-    return Sheet(document=_stamped(document, str(folder)), name=name, depth=depth, places=places, origins=(origin,))
+    return Sheet(document=_stamped(document, str(folder)), name=name, folder_index=folder_index, places=places, origins=(origin,))
 
 
 def _paths(node: Any, keys: Keys) -> Iterator[Keys]:

@@ -85,16 +85,16 @@ def carried_out(kind: str, sheet: Sheet, field: str, seen: tuple[tuple[str, int]
     if LIKE not in sheet.document:
         return sheet
     name, where, field = sheet.document[LIKE], sheet.places.get((LIKE,), ""), f"{field}.{LIKE}"
-    below = _found(kind, name, field, where, sheet.depth + 1 if name == sheet.name else 0)
-    if (below.name, below.depth) in seen:
+    below = _found(kind, name, field, where, sheet.folder_index + 1 if name == sheet.name else 0)
+    if (below.name, below.folder_index) in seen:
         chain = " -> ".join(step for step, _ in (*seen, (below.name, 0)))
         raise InputError([Problem(field=field, value=name, message=f"leads back to itself: {chain}", where=where)])
-    below = carried_out(kind, below, field.removesuffix(f".{LIKE}"), (*seen, (below.name, below.depth)))
+    below = carried_out(kind, below, field.removesuffix(f".{LIKE}"), (*seen, (below.name, below.folder_index)))
     own = {key: value for key, value in sheet.document.items() if key != LIKE}
     return Sheet(
         document=laid_over(below.document, own, {**PARTS.get(kind, {}), **CHOICES.get(kind, {})}),
         name=sheet.name,
-        depth=sheet.depth,
+        folder_index=sheet.folder_index,
         places={**below.places, **sheet.places},
         origins=(*below.origins, *sheet.origins),
     )
@@ -144,7 +144,7 @@ def expanded(kind: str, sheet: Sheet, field: str) -> Sheet:
         document[key] = part.document
         places |= {(key, *keys): place for keys, place in part.places.items()}
         origins += tuple(moved(origin, key) for origin in part.origins)
-    return Sheet(document=document, name=sheet.name, depth=sheet.depth, places=places, origins=origins)
+    return Sheet(document=document, name=sheet.name, folder_index=sheet.folder_index, places=places, origins=origins)
 
 
 def moved(origin: folders.Origin, key: str) -> folders.Origin:
