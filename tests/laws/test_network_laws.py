@@ -77,12 +77,15 @@ def wire_bound(op: CollectiveOp, inside: float, outside: float, fabric: Fabric) 
     size = inside * outside
     share = (size - 1) / size
     own = {"broadcast": 1.0, "send_recv": 1.0}.get(op, share)
-    inner_byte = {"all_reduce": (inside - 1) / inside, "all_to_all": (inside - 1) / size}.get(op, own * (inside > 1))
+    inner_byte = {"all_reduce": (inside - 1) / inside, "all_to_all": (inside - 1) / size, "dispatch": 1 - 1 / inside}.get(
+        op, own * (inside > 1)
+    )
     if op == "all_reduce" and inner.in_network_reduction > 0 and inside > 1:
         inner_byte = min(inner_byte, (1 + 1 / inside) / 2)
     outer_byte = {
         "all_reduce": (1 - 1 / outside) / inside,
         "all_to_all": (size - inside) / size,
+        "dispatch": 1 - 1 / outside,
         "send_recv": 1.0 * (outside > 1),
     }.get(op, own / inside * (outside > 1))
     bounds = [own * float(link.byte_per_s) / byte for link, byte in ((inner, inner_byte), (outer, outer_byte)) if byte > 0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import yaml
 
 from foretrain.carbon.account import Amortisation
 from foretrain.catalog import loader, yamlfile
-from foretrain.catalog.provenance import Passport, split
+from foretrain.catalog.provenance import Passport
 from foretrain.catalog.schema import plain, validate
 from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.errors import InputError, NotFoundError, Problem
@@ -57,11 +57,28 @@ class _Draft:
         self.passports: dict[str, Passport] = {}
         self.notes: list[Assumption] = []
         self.where: dict[str, Callable[[tuple[str, ...]], str]] = {}
+        self.places: dict[str, str] = {}
+        """``file:line:col`` of what was read from a user's catalogue folder; empty for what replaced it."""
 
     def add(self, root: str, entry: loader.Entry) -> None:
         """Put a catalogue entry under ``root``."""
         self.document[root] = copy.deepcopy(entry.document)
+        self.learn(entry)
+
+    def learn(self, entry: loader.Entry) -> None:
+        """Keep the passports and places of an entry, and note those from a user's folder."""
         self.passports.update(entry.passports)
+        self.places.update(entry.places)
+        for field, origin in entry.origins.items():
+            self.note(field, origin.name, origin.reason)
+
+    def forget(self, path: str) -> None:
+        """Drop what is known about the section or number at ``path``, which is being replaced."""
+        for known in (self.passports, self.places):
+            for key in [key for key in known if key == path or key.startswith(f"{path}.")]:
+                del known[key]
+        self.places[path] = ""
+        self.notes = [note for note in self.notes if note.field != path and not note.field.startswith(f"{path}.")]
 
     def note(self, field: str, value: object, reason: str) -> None:
         """Record a value the user did not give."""
@@ -74,6 +91,7 @@ def open_scenario(
     chips: object = None,
     options: Mapping[str, object] | None = None,
     overrides: Sequence[str] = (),
+    catalog: Sequence[str | Path] = (),
 ) -> Scenario:
     """Resolve a description into a scenario.
 
@@ -89,13 +107,20 @@ def open_scenario(
         Plan options by name (``tp``, ``microbatch_size``, ``precision``, ``site`` ...); None where not given.
     overrides
         ``path=value`` settings on any field of the document, applied last.
+    catalog
+        Folders of the user's own entries, searched before those of the environment and the shipped catalogue.
 
     Raises
     ------
     InputError
         With every problem found: unknown names, wrong units, values out of range, broken rules of the plan.
     """
-    given = {name: value for name, value in (options or {}).items() if value is not None}
+    with loader.searching(catalog):
+        return _open(model, on, chips, options or {}, overrides)
+
+
+def _open(model: str, on: str | None, chips: object, options: Mapping[str, object], overrides: Sequence[str]) -> Scenario:
+    given = {name: value for name, value in options.items() if value is not None}
     draft = _Draft()
     file = _read_model(draft, model)
     system_name = _place(draft, on or file.get("system"), chips if chips is not None else file.get("chips"))
@@ -179,7 +204,14 @@ def ramp_steps(recipe: Recipe) -> float:
 
 
 def _record(draft: _Draft, cls: type[Any], root: str) -> Any:
-    return validate(cls, draft.document[root], root, draft.where.get(root))
+    from_file, from_folder = draft.where.get(root), loader.place_finder(draft.places, root)
+
+    def where(keys: tuple[str, ...]) -> str:
+        """The scenario file unless only an entry of a user's folder has the field."""
+        exact = draft.places.get(".".join((root, *keys)), "")
+        return exact or (from_file(keys) if from_file else from_folder(keys))
+
+    return validate(cls, draft.document[root], root, where)
 
 
 def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
@@ -205,11 +237,10 @@ def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
 
 
 def _catalogue_model(draft: _Draft, name: str) -> None:
-    entry = loader.raw("models", name)
-    draft.add("model", loader.Entry(document=entry["model"], passports={}))
-    recipe, passports = split(entry.get("recipe", {}), "recipe")
-    draft.add("recipe", loader.Entry(document=recipe, passports=passports))
-    for field, passport in passports.items():
+    model, recipe = loader.model(name)
+    draft.add("model", model)
+    draft.add("recipe", recipe)
+    for field, passport in recipe.passports.items():
         if field != PUBLISHED_BATCH:
             draft.note(field, passport.value_text, f"published for this model ({passport.source})")
 
@@ -267,11 +298,11 @@ def _add_names(draft: _Draft, system_name: str, chosen: Mapping[str, Any]) -> No
     names, _ = loader.system(system_name)
     for root, kind in (("stack", "stacks"), ("site", "sites"), ("prices", "prices"), ("amortisation", "amortisations")):
         name = chosen.get(root, names[root])
-        if isinstance(name, dict):
+        if root in chosen and isinstance(name, dict):
             name = names[root]
         if root not in chosen:
-            draft.note(root, name, f"the default of {system_name}")
-        draft.add(root, loader.entry(kind, str(name), root))
+            draft.note(root, loader.title(name), f"the default of {system_name}")
+        draft.add(root, loader.entry(kind, name, root))
     stack = draft.document["stack"]
     draft.document["strategy"] = {**stack.pop("strategy", {}), "build": stack.pop("build", {})}
     recipe = stack.pop("recipe", {})
@@ -293,6 +324,17 @@ def _merge_file(draft: _Draft, file: Mapping[str, Any]) -> None:
     for root in ROOTS:
         if root != "model" and isinstance(file.get(root), dict):
             _lay_over(draft.document[root], file[root])
+            for keys in _leaves(file[root], (root,)):
+                draft.places[".".join(keys)] = ""
+
+
+def _leaves(node: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The paths of the values in nested mappings."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*keys, str(key)))
+        else:
+            yield (*keys, str(key))
 
 
 def _lay_over(below: Document, above: Mapping[str, Any]) -> None:
@@ -308,7 +350,7 @@ def _set(draft: _Draft, text: str) -> None:
     path, equals, value_text = text.partition("=")
     path = path.strip()
     for short, long in SHORT.items():
-        if path.startswith(short + "."):
+        if f"{path}.".startswith(short + "."):
             path = long + path.removeprefix(short)
     keys = path.split(".")
     if not equals or not all(keys):
@@ -321,12 +363,16 @@ def _set(draft: _Draft, text: str) -> None:
     for depth, key in enumerate(keys[:-1]):
         node = _step_into(node, key, ".".join(keys[: depth + 1]), value_text)
     value = _value(path, value_text)
+    draft.forget(path)
+    if path in loader.SECTIONS and isinstance(value, str):
+        entry = loader.entry(loader.SECTIONS[path], value, path)
+        value = copy.deepcopy(entry.document)
+        draft.learn(entry)
     if isinstance(node, list):
         _step_into(node, keys[-1], path, value_text)
         node[int(keys[-1])] = value
     else:
         node[keys[-1]] = value
-    draft.passports.pop(path, None)
 
 
 def _step_into(node: Any, key: str, path: str, value: str) -> Any:
