@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from foretrain.core.traced import OBJECT, Traced, apply, is_traced, objects
+from foretrain.core.traced import OBJECT, apply, is_traced
 
 Array: TypeAlias = NDArray[np.float64]
 Num: TypeAlias = float | Array
@@ -147,7 +147,5 @@ def stack(values: list[Num]) -> Array:
     """
     if all(isinstance(v, (int, float)) for v in values):
         return np.array(values, dtype=np.float64)
-    if any(isinstance(v, Traced) for v in values):
-        traced: Array = objects(values)
-        return traced
-    return np.stack(np.broadcast_arrays(*values)).astype(np.float64, copy=False)
+    stacked = np.stack(np.broadcast_arrays(*values))
+    return stacked if stacked.dtype is OBJECT else stacked.astype(np.float64, copy=False)

@@ -215,13 +215,6 @@ def is_traced(*operands: Any) -> bool:
     return any(getattr(operand, "dtype", None) is OBJECT for operand in operands)
 
 
-def objects(values: list[Any]) -> Any:
-    """An object array of traced and plain numbers, shape (values,)."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
 def order(root: Traced) -> list[Traced]:
     """All nodes that ``root`` is made of, operands before results, ``root`` last."""
     done: dict[int, Traced] = {}
