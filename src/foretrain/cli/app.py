@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError
 
 from foretrain._version import __version__
+from foretrain.cli.compare import compare
 from foretrain.cli.explain import explain
 from foretrain.cli.options import NOTHING, Given, flag
 from foretrain.cli.output import writing
@@ -27,6 +28,7 @@ def make_app() -> App:
     )
     app.command(simulate)
     app.command(explain)
+    app.command(compare)
     catalog = App(name="catalog", help="What the catalogue knows.")
     catalog.command(list_entries, name="list")
     app.command(catalog)

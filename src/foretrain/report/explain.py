@@ -6,11 +6,10 @@ import difflib
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.errors import NotFoundError, Problem
-from foretrain.core.record import record
 from foretrain.core.traced import Traced, elasticities, evaluate, leaves, plain
 from foretrain.core.units import format_si
 from foretrain.report.json import Document
@@ -37,8 +36,7 @@ STEPS = ("at_least", "positive")
 SIGN = {"/": -1, "-": -1}
 
 
-@record
-class Form:
+class Form(NamedTuple):
     """A node in a reader's terms: a sum of signed terms, a product of factors and divisors, or a function of arguments.
 
     ``terms`` are pairs of +1 or -1 and an operand; ``zeros`` counts terms of a sum that are zero, ``hidden`` those beyond the largest.

@@ -37,7 +37,8 @@ def trace(scenario: Scenario) -> Scenario:
     recipe = traced.workload.recipe
     steps = num_steps(recipe.tokens, recipe.seq_len * recipe.global_batch_size) + ramp_steps(recipe)
     known = float(steps) == float(scenario.num_steps)
-    return dataclasses.replace(traced, num_steps=steps if known else graph.leaf("num_steps", float(scenario.num_steps)))
+    leaf: Any = steps if known else graph.leaf("num_steps", float(scenario.num_steps))
+    return dataclasses.replace(traced, num_steps=leaf)
 
 
 def converted(scenario: Scenario, convert: Convert) -> Scenario:
