@@ -21,7 +21,14 @@ from foretrain.sweep.variants import Variant, changed, knobs, set_one
 OPTIONS = {"dp": "8", "zero": "3", "seq_len": "8192", "microbatch_size": "1", "recompute": "selective"}
 FSDP = open_scenario("llama-3-8b", "dgx-h100", 8, OPTIONS)
 """O-MEM-13: Llama 3 8B on eight H100 with FSDP."""
-COMMAND = ("llama-3-8b", "--on", "dgx-h100", "--chips", "8", *(word for name, value in OPTIONS.items() for word in (f"--{name.replace('_', '-')}", value)))
+COMMAND = (
+    "llama-3-8b",
+    "--on",
+    "dgx-h100",
+    "--chips",
+    "8",
+    *(word for name, value in OPTIONS.items() for word in (f"--{name.replace('_', '-')}", value)),
+)
 
 
 def ok(scenario: Scenario) -> bool:

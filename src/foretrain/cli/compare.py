@@ -43,7 +43,9 @@ def compare(
     ways = (b is not None) + bool(knobs) + bool(given.settings and b is None)
     if ways != 1:
         message = "needs one thing to compare with" if ways == 0 else "only one of these at a time"
-        raise InputError([Problem(field="compare", message=message, allowed="a second scenario, --set path=value (repeatable), or --knobs")])
+        raise InputError(
+            [Problem(field="compare", message=message, allowed="a second scenario, --set path=value (repeatable), or --knobs")]
+        )
     base = given.open(a) if b is not None else dataclasses.replace(given, settings=None).open(a)
     document = comparison(base, _variants(base, a, b, given, knobs=knobs), Path(a).name)
     if knobs:

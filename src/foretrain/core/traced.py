@@ -285,21 +285,18 @@ def _combined(op: str, a: Any, b: Any) -> Any:
     """``a op b``; left to numpy when one is an array, and to nobody when a step changes nothing."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return NotImplemented
-    if not isinstance(b, Traced):
-        if b == 0 and op in "+-":
-            return a
-        if b == 1 and op in "*/":
-            return a
-        if b == 0 and op == "*":
-            return 0.0
-    elif not isinstance(a, Traced):
-        if a == 0 and op == "+":
-            return b
-        if a == 1 and op == "*":
-            return b
-        if a == 0 and op in "*/":
-            return 0.0
-    return apply(op, a, b)
+    left, right = (None if isinstance(operand, Traced) else operand for operand in (a, b))
+    if right is not None and right == NEUTRAL_RIGHT.get(op):
+        return a
+    if left is not None and left == NEUTRAL_LEFT.get(op):
+        return b
+    vanishes = (left == 0 and op in ("*", "/")) or (right == 0 and op == "*")
+    return 0.0 if vanishes else apply(op, a, b)
+
+
+NEUTRAL_LEFT = {"+": 0, "*": 1}
+NEUTRAL_RIGHT = {"+": 0, "-": 0, "*": 1, "/": 1}
+"""Literals that leave the other operand as it is."""
 
 
 def _number(value: Any) -> float:

@@ -154,6 +154,8 @@ class _Tree:
         terms = self._opened(node, node, 1)
         if op == "*":
             terms = [term for term in terms if not (_is_choice(term[1]) and plain(term[1]) == 1)] or terms[:1]
+        if op in ("max", "min"):
+            terms = [term for term in terms if isinstance(term[1], Traced) or math.isfinite(term[1])]
         if op not in ("+", "*") or (len(terms) == 1 and not isinstance(terms[0][1], Traced)):
             return Form(op=op, terms=tuple(terms))
         if len(terms) == 1 and terms[0][0] == 1:
@@ -176,7 +178,9 @@ class _Tree:
         for index, operand in enumerate(node.operands):
             flipped = node.op == "neg" or (index == 1 and node.op in SIGN)
             below = -sign if flipped else sign
-            continues = isinstance(operand, Traced) and operand.op in family and (operand.place == root.place or not self._own_name(operand))
+            continues = (
+                isinstance(operand, Traced) and operand.op in family and (operand.place == root.place or not self._own_name(operand))
+            )
             result += self._opened(root, operand, below) if continues and isinstance(operand, Traced) else [(below, operand)]
         return result
 
@@ -279,22 +283,22 @@ def _origin(scenario: Scenario, path: str) -> tuple[str, str]:
     """Kind and note of an input without a passport."""
     chosen = {note.field: note.reason for note in scenario.assumptions}
     root, _, field = path.partition(".")
-    if path in chosen:
-        return "chosen", chosen[path]
-    if root == "model":
-        return "model", f"configuration of {scenario.model_name}"
-    if root == "models":
-        model = getattr(scenario.models, field.partition(".")[0])
-        return "estimate", f"range in the docstring of {type(model).__module__}.{type(model).__name__}"
-    if path == "strategy.num_microbatches":
-        return "derived", "global_batch_size / (dp x microbatch_size)"
-    if path == "num_steps":
-        return "derived", "tokens / tokens per step"
-    if root == "strategy" and getattr(scenario.strategy, field) == getattr(Strategy(), field):
-        return "default", "not given, or given as the default"
-    if value_at(scenario.document, path) is None:
-        return "default", "not in the catalogue entry; the record's default"
-    return "given", "set by the user" if root in ("strategy", "recipe") or path == "system.num_chips" else "catalogue value without a passport, or set by the user"
+    model = type(getattr(scenario.models, field.partition(".")[0], None))
+    default = root == "strategy" and getattr(scenario.strategy, field) == getattr(Strategy(), field)
+    absent = root not in ("model", "models") and value_at(scenario.document, path) is None
+    own = root in ("strategy", "recipe") or path == "system.num_chips"
+    cases = (
+        (path in chosen, "chosen", chosen.get(path, "")),
+        (root == "model", "model", f"configuration of {scenario.model_name}"),
+        (root == "models", "estimate", f"range in the docstring of {model.__module__}.{model.__name__}"),
+        (path == "strategy.num_microbatches", "derived", "global_batch_size / (dp x microbatch_size)"),
+        (path == "num_steps", "derived", "tokens / tokens per step"),
+        (default, "default", "not given, or given as the default"),
+        (absent, "default", "not in the catalogue entry; the record's default"),
+        (own, "given", "set by the user"),
+        (True, "given", "catalogue value without a passport, or set by the user"),
+    )
+    return next((kind, note) for holds, kind, note in cases if holds)
 
 
 def screen(document: Document) -> list[str]:
@@ -333,7 +337,9 @@ def _tree_lines(entry: Document, indent: str) -> list[str]:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     width = max(WIDTH, len(indent) + WIDTH // 2)
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _input_lines(row: Document) -> list[str]:

@@ -53,16 +53,27 @@ def figures(scenario: Scenario, result: Result) -> dict[str, Any]:
 
 
 def labels(scenario: Scenario, result: Result) -> dict[int, str]:
-    """Names of the nodes of a traced result by identity; a node that several names fit has the first.
+    """Names of the nodes of a traced result by identity; a node that several names fit has the first, and that of equal kernels.
 
     The report's figures come first. Then the kernels, collectives and passes that the step was timed with: the formulas are run once
     more on the same nodes, which gives the same nodes again.
     """
-    found: dict[int, str] = {}
+    found: dict[int, list[str]] = {}
     for name, value in _named(scenario, result):
         if isinstance(value, Traced) and value.op != "leaf":
-            found.setdefault(id(value), name)
-    return found
+            found.setdefault(id(value), []).append(name)
+    return {node: _joined(names) for node, names in found.items()}
+
+
+def _joined(names: list[str]) -> str:
+    """The first name; equal kernels of one pass are named together.
+
+    >>> _joined(["layer forward: norm 1", "layer forward: norm 2", "step.parts.matmul"])
+    'layer forward: norm 1, norm 2'
+    """
+    where, colon, _ = names[0].partition(": ")
+    alike = [name for name in dict.fromkeys(names) if colon and name.startswith(where + colon) and "_" not in name]
+    return ", ".join([names[0], *(name.partition(": ")[2] for name in alike if name != names[0])])
 
 
 def _named(scenario: Scenario, result: Result) -> Iterator[tuple[str, Any]]:
@@ -162,4 +173,3 @@ def _targets(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         yield from ((str(key.value), value) for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant))
     elif isinstance(node, ast.Return) and node.value is not None:
         yield RETURNED, node.value
-

@@ -48,7 +48,7 @@ def largest(holds: Callable[[Array], Array], limit: int = LARGEST) -> int:
 
 
 def max_microbatch_size(scenario: Scenario) -> int:
-    """Most sequences per microbatch that fit, with the number of microbatches kept (the global batch grows along); 0 if not even one fits."""
+    """Most sequences per microbatch that fit, 0 if not even one does; the number of microbatches is kept, so the global batch grows."""
     recipe = scenario.workload.recipe
     return largest(lambda size: fits(scenario, dataclasses.replace(scenario.strategy, microbatch_size=size), recipe))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from foretrain.catalog.schema import plain
-from foretrain.core.errors import InputError
+from foretrain.core.errors import InputError, Problem
 from foretrain.core.record import record
 from foretrain.run.run import num_steps
 from foretrain.simulate.choose import CHOSEN
@@ -53,7 +53,8 @@ def set_one(
         With the problems of every setting that cannot be used.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    variants, problems = [], []
+    variants: list[Variant] = []
+    problems: list[Problem] = []
     for text in settings:
         try:
             variants.append(Variant(name=text, scenario=open_scenario(model, on, chips, {**pinned(base), **given}, [text])))
@@ -64,9 +65,7 @@ def set_one(
     return variants
 
 
-def changed(
-    scenario: Scenario, strategy: Mapping[str, Any] | None = None, recipe: Mapping[str, Any] | None = None
-) -> Scenario:
+def changed(scenario: Scenario, strategy: Mapping[str, Any] | None = None, recipe: Mapping[str, Any] | None = None) -> Scenario:
     """``scenario`` with other fields of its strategy and recipe; microbatches, batch, chips and steps follow.
 
     The global batch stays where the data-parallel ranks can share it, and is otherwise rounded down to whole microbatches, at least one
