@@ -68,6 +68,7 @@ def test_words_read_a_traced_number_by_its_value() -> None:
     assert (a > b, a >= 5, a < b, a <= b, a == 5.0, bool(a - 5.0)) == (True, True, False, False, True, False)
     assert list(range(Graph().leaf("n", 2))) == [0, 1]
     assert (int(a), float(a), f"{a:.1f}") == (5, 5.0, "5.0")
+    assert ((1,) * Graph().leaf("n", 2), [0] * Graph().leaf("n", 1)) == ((1, 1), [0])
     assert len({a, Graph().leaf("a", 5.0)}) == 2
 
 

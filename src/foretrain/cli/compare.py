@@ -63,4 +63,4 @@ def _variants(base: Scenario, a: str, b: str | None, given: Given, *, knobs: boo
         return [variants.Variant(name=Path(b).name, scenario=given.open(b))]
     if knobs:
         return variants.knobs(base)
-    return variants.set_one(a, given.on, given.chips, given.options(), base, given.settings or ())
+    return variants.set_one(lambda settings: dataclasses.replace(given, settings=list(settings)).open(a), base, given.settings or ())

@@ -282,8 +282,8 @@ def _slopes(node: Traced) -> Iterator[tuple[Traced, float]]:
 
 
 def _combined(op: str, a: Any, b: Any) -> Any:
-    """``a op b``; left to numpy when one is an array, and to nobody when a step changes nothing."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+    """``a op b``; left to the other side when that is no number (an array, a tuple), and to nobody when a step changes nothing."""
+    if not (isinstance(a, NUMBERS) and isinstance(b, NUMBERS)):
         return NotImplemented
     left, right = (None if isinstance(operand, Traced) else operand for operand in (a, b))
     if right is not None and right == NEUTRAL_RIGHT.get(op):
@@ -294,6 +294,7 @@ def _combined(op: str, a: Any, b: Any) -> Any:
     return 0.0 if vanishes else apply(op, a, b)
 
 
+NUMBERS = (Traced, int, float, np.number, np.bool_)
 NEUTRAL_LEFT = {"+": 0, "*": 1}
 NEUTRAL_RIGHT = {"+": 0, "-": 0, "*": 1, "/": 1}
 """Literals that leave the other operand as it is."""

@@ -16,13 +16,11 @@ from foretrain.strategy.strategy import Strategy
 WORDS = frozenset(
     {
         *(f"strategy.{field.name}" for field in dataclasses.fields(Strategy) if field.name not in NUMBERS),
-        "model.num_layers",
-        "model.windows",
         "recipe.document_lens",
         "recipe.batch_ramp",
     }
 )
-"""Fields that choose the path or count its pieces: they stand as literals in the formulas."""
+"""Fields that choose the path or count its pieces, beside counts and patterns of layers: they stand as literals in the formulas."""
 
 Convert = Callable[[str, Any], Any]
 
@@ -56,7 +54,7 @@ def converted(scenario: Scenario, convert: Convert) -> Scenario:
 
 def _convert(value: Any, path: str, convert: Convert) -> Any:
     """Records, mappings and tuples of records are walked; words, flags and text stay."""
-    if path in WORDS or isinstance(value, (bool, str)):
+    if path in WORDS or path.endswith(("_layers", "_layer", ".every")) or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (int, float)):
         return convert(path, value)

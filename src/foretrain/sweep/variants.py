@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from foretrain.catalog.schema import plain
@@ -11,7 +11,7 @@ from foretrain.core.errors import InputError, Problem
 from foretrain.core.record import record
 from foretrain.run.run import num_steps
 from foretrain.simulate.choose import CHOSEN
-from foretrain.simulate.open import open_scenario, ramp_steps
+from foretrain.simulate.open import ramp_steps
 from foretrain.simulate.scenario import Scenario
 from foretrain.strategy import rules
 from foretrain.workload.recipe import Workload
@@ -33,31 +33,29 @@ class Variant:
     problems: tuple[str, ...] = ()
 
 
-def pinned(scenario: Scenario) -> dict[str, object]:
-    """Options of ``open_scenario`` that keep the plan and the recipe of ``scenario``; degrees that follow from others are left free."""
+def pinned(scenario: Scenario) -> list[str]:
+    """Settings that keep the plan and the recipe of ``scenario``; degrees that follow from others are left free."""
     recipe, strategy = scenario.workload.recipe, scenario.strategy
-    kept: dict[str, object] = {name: getattr(recipe, name) for name in ("seq_len", "global_batch_size", "tokens")}
-    return kept | {name: getattr(strategy, name) for name in CHOSEN if name not in FOLLOWS}
+    kept = {f"recipe.{name}": getattr(recipe, name) for name in ("seq_len", "global_batch_size", "tokens")}
+    kept |= {f"strategy.{name}": getattr(strategy, name) for name in CHOSEN if name not in FOLLOWS}
+    return [f"{path}={str(value).lower()}" for path, value in kept.items()]
 
 
-def set_one(
-    model: str, on: str | None, chips: object, options: Mapping[str, object], base: Scenario, settings: Sequence[str]
-) -> list[Variant]:
+def set_one(reopen: Callable[[Sequence[str]], Scenario], base: Scenario, settings: Sequence[str]) -> list[Variant]:
     """One variant per ``path=value`` of ``settings``, with the plan of ``base`` kept wherever the setting does not touch it.
 
-    ``model``, ``on``, ``chips`` and ``options`` are those that ``base`` was opened with.
+    ``reopen`` opens the base again under a list of settings.
 
     Raises
     ------
     InputError
         With the problems of every setting that cannot be used.
     """
-    given = {name: value for name, value in options.items() if value is not None}
     variants: list[Variant] = []
     problems: list[Problem] = []
     for text in settings:
         try:
-            variants.append(Variant(name=text, scenario=open_scenario(model, on, chips, {**pinned(base), **given}, [text])))
+            variants.append(Variant(name=text, scenario=reopen([*pinned(base), text])))
         except InputError as error:
             problems.extend(error.problems)
     if problems:
