@@ -74,6 +74,15 @@ def test_fewest_chips_fit_and_the_next_fewer_do_not(plan: dict[str, object]) -> 
     assert all(not ok(changed(scenario, {"dp": fewer})) for fewer in (1, 2, 4, 8, 16, 32) if fewer < chips)
 
 
+def test_fewest_chips_obey_the_rules() -> None:
+    """Interleaved microbatches come in multiples of four on four stages: a batch of 14 has no valid number of ranks, one of 12 has."""
+    scenario = open_scenario("llama-3-8b", "dgx-h100", 32, {"tp": 8, "pp": 4, "vpp": 2, "microbatch_size": 1, "global_batch_size": 12})
+    recipe = dataclasses.replace(scenario.workload.recipe, global_batch_size=14)
+    odd = dataclasses.replace(scenario, workload=dataclasses.replace(scenario.workload, recipe=recipe))
+    assert min_chips(scenario) == 32
+    assert min_chips(odd) is None
+
+
 def test_what_cannot_fit_has_no_answer() -> None:
     scenario = changed(open_scenario("llama-3.1-405b", "dgx-h100", 8, {"tp": 8, "pp": 1, "zero": 0, "microbatch_size": 1}))
     assert max_microbatch_size(scenario) == 0

@@ -11,6 +11,7 @@ from foretrain.core.numeric import Array
 from foretrain.program.lower import lower
 from foretrain.simulate.scenario import Scenario
 from foretrain.step.fits import fit_memory
+from foretrain.strategy import rules
 from foretrain.strategy.rules import divisors
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.recipe import Recipe, Workload
@@ -72,16 +73,21 @@ def max_seq_len(scenario: Scenario) -> int:
 def min_chips(scenario: Scenario) -> int | None:
     """Fewest chips on which the plan fits; None if it fits on none.
 
-    Data-parallel ranks are added or taken away, all else including the global batch stays. Counts must share the batch evenly and fill
-    whole servers, or a part of one.
+    Data-parallel ranks are added or taken away, all else including the global batch stays. Counts must obey the rules of the plan, share
+    the batch evenly, and fill whole servers or a part of one.
     """
     strategy, recipe = scenario.strategy, scenario.workload.recipe
     per_rank, per_server = int(strategy.world_size) // int(strategy.dp), int(scenario.cluster.server.num_chips)
     share = int(recipe.global_batch_size) // int(strategy.microbatch_size)
-    ranks = [dp for dp in divisors(share) if dp * per_rank <= per_server or dp * per_rank % per_server == 0]
-    if not ranks:
+    plans = [dataclasses.replace(strategy, dp=dp, num_microbatches=share // dp) for dp in divisors(share)]
+    valid = [
+        plan
+        for plan in plans
+        for chips in (int(plan.dp) * per_rank,)
+        if (chips <= per_server or chips % per_server == 0) and not rules.check(scenario.workload, plan, chips)
+    ]
+    if not valid:
         return None
-    dp = np.array(ranks, dtype=np.float64)
-    good = fits(scenario, dataclasses.replace(strategy, dp=dp, num_microbatches=share / dp), recipe)
-    good = np.broadcast_to(good, dp.shape)
+    dp = np.array([plan.dp for plan in valid], dtype=np.float64)
+    good = np.broadcast_to(fits(scenario, dataclasses.replace(strategy, dp=dp, num_microbatches=share / dp), recipe), dp.shape)
     return int(dp[np.argmax(good)]) * per_rank if good.any() else None
