@@ -9,6 +9,8 @@ from cyclopts import App, CycloptsError
 
 from foretrain._version import __version__
 from foretrain.cli.catalog import make_catalog
+from foretrain.cli.compare import compare
+from foretrain.cli.explain import explain
 from foretrain.cli.options import NOTHING, Given, flag
 from foretrain.cli.output import writing
 from foretrain.core.errors import InputError
@@ -26,6 +28,8 @@ def make_app() -> App:
         result_action="return_value",
     )
     app.command(simulate)
+    app.command(explain)
+    app.command(compare)
     app.command(make_catalog())
     return app
 

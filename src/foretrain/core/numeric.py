@@ -1,6 +1,6 @@
-"""The one number type of every formula: a float, or a float64 array over candidate plans.
+"""The one number type of every formula: a float, a float64 array over candidate plans, or a number that remembers its expression.
 
-A formula is written once, in broadcasting arithmetic, and serves both. The few operations
+A formula is written once, in broadcasting arithmetic, and serves all three (``core.traced`` is the third). The few operations
 that Python's operators do not cover are here, so that no formula ever branches on a number.
 """
 
@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from foretrain.core.traced import OBJECT, apply, is_traced
 
 Array: TypeAlias = NDArray[np.float64]
 Num: TypeAlias = float | Array
@@ -26,7 +28,10 @@ def maximum(a: Num, b: Num) -> Num:
     >>> maximum(2.0, 3.0)
     3.0
     """
-    return max(a, b) if _plain(a, b) else np.maximum(a, b)
+    if _plain(a, b):
+        return max(a, b)
+    result: Num = np.maximum(a, b)
+    return apply("max", a, b) if getattr(result, "dtype", OBJECT) is OBJECT else result
 
 
 def minimum(a: Num, b: Num) -> Num:
@@ -35,7 +40,10 @@ def minimum(a: Num, b: Num) -> Num:
     >>> minimum(2.0, 3.0)
     2.0
     """
-    return min(a, b) if _plain(a, b) else np.minimum(a, b)
+    if _plain(a, b):
+        return min(a, b)
+    result: Num = np.minimum(a, b)
+    return apply("min", a, b) if getattr(result, "dtype", OBJECT) is OBJECT else result
 
 
 def clip(x: Num, low: Num, high: Num) -> Num:
@@ -91,7 +99,10 @@ def positive(x: Num) -> Num:
     >>> positive(0.0), positive(3.0)
     (0.0, 1.0)
     """
-    return (1.0 if x > 0 else 0.0) if isinstance(x, (int, float)) else np.greater(x, 0).astype(np.float64)
+    if isinstance(x, (int, float)):
+        return 1.0 if x > 0 else 0.0
+    result: Num = apply("positive", x) if is_traced(x) else np.greater(x, 0).astype(np.float64)
+    return result
 
 
 def at_least(a: Num, b: Num) -> Num:
@@ -100,7 +111,10 @@ def at_least(a: Num, b: Num) -> Num:
     >>> at_least(2.0, 2.0), at_least(1.0, 2.0)
     (1.0, 0.0)
     """
-    return (1.0 if a >= b else 0.0) if _plain(a, b) else np.greater_equal(a, b).astype(np.float64)
+    if _plain(a, b):
+        return 1.0 if a >= b else 0.0
+    result: Num = apply("at_least", a, b) if is_traced(a, b) else np.greater_equal(a, b).astype(np.float64)
+    return result
 
 
 ROUNDING = 1e-12
@@ -133,4 +147,5 @@ def stack(values: list[Num]) -> Array:
     """
     if all(isinstance(v, (int, float)) for v in values):
         return np.array(values, dtype=np.float64)
-    return np.stack(np.broadcast_arrays(*values)).astype(np.float64, copy=False)
+    stacked = np.stack(np.broadcast_arrays(*values))
+    return stacked if stacked.dtype is OBJECT else stacked.astype(np.float64, copy=False)

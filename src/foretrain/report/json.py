@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foretrain.core.constants import J_PER_KWH, SECOND_PER_HOUR
+from foretrain.core.numeric import Num
 from foretrain.core.verdict import Verdict
 from foretrain.program.memory import zero3_states_estimate
 from foretrain.report.advice import suggestions
@@ -36,15 +37,15 @@ def as_document(scenario: Scenario, result: Result) -> Document:
     """
     answer = verdict(result.step.memory)
     advice = () if answer.ok else suggestions(scenario)
-    tokens = float(scenario.workload.recipe.tokens)
+    figures = sections(scenario, result)
+    memory = {**figures.pop("memory"), "deepspeed_zero3_states_byte": _deepspeed_states(scenario)}
     document: Document = {
         "schema": SCHEMA,
         "verdict": {"status": answer.status, "ok": answer.ok, "reasons": [*answer.reasons, *advice]},
         "subject": _subject(scenario),
-        "program": _program(result),
-        "memory": {**_memory(result.step.memory), "deepspeed_zero3_states_byte": _deepspeed_states(scenario)},
-        "step": _step(scenario, result.step),
-        **_bill(scenario, result.bill, tokens),
+        "program": figures.pop("program"),
+        "memory": memory,
+        **figures,
         "warnings": list(scenario.warnings),
         "assumptions": [{"field": a.field, "value": _plain(a.value), "reason": a.reason} for a in scenario.assumptions],
         "number_kinds": kinds(scenario.document, scenario.passports),
@@ -55,6 +56,16 @@ def as_document(scenario: Scenario, result: Result) -> Document:
     document = _finite(document, "", missing)
     document["missing"] = [{"path": path, "reason": reason} for path, reason in missing.items()]
     return document
+
+
+def sections(scenario: Scenario, result: Result) -> Document:
+    """The figures of one plan, section by section, as the formulas returned them: floats or traced numbers."""
+    return {
+        "program": _program(result),
+        "memory": _memory(result.step.memory),
+        "step": _step(scenario, result.step),
+        **_bill(scenario, result.bill, scenario.workload.recipe.tokens),
+    }
 
 
 def dumps(document: Mapping[str, Any]) -> str:
@@ -163,7 +174,7 @@ def _step(scenario: Scenario, step: Step) -> Document:
     return with_range(values, "step_s", "mfu", "hfu", "model_flop_per_s_per_chip", "token_per_s", "token_per_s_per_chip")
 
 
-def _bill(scenario: Scenario, bill: Bill, tokens: float) -> Document:
+def _bill(scenario: Scenario, bill: Bill, tokens: Num) -> Document:
     """Run, energy, cost and carbon, with their intensities per token."""
     run, energy, cost, carbon = bill.run, bill.energy, bill.cost, bill.carbon
     return {

@@ -20,6 +20,8 @@ from foretrain.timeline.optime import OpTime
 
 PHASES: tuple[Phase, ...] = ("forward", "recompute", "backward")
 AXES = ("tp", "cp", "ep", "dp")
+SHORTEST_S = 1e-30
+"""Seconds that stand for none where they divide: no transfer is that short."""
 
 
 @record
@@ -151,7 +153,7 @@ def exposure(
                 time_s = call.count * collective.time(call.op, call.group, call.payload_byte, fabric, call.copies, call.reach)
                 seconds[call.group.axis] = seconds.get(call.group.axis, 0.0) + time_s
         whole = sum(seconds.values())
-        share = maximum(whole - cover, 0.0) / (whole + (whole == 0)) if seconds else 0.0
+        share = maximum(whole - cover, 0.0) / maximum(whole, SHORTEST_S) if seconds else 0.0
         for axis, time_s in seconds.items():
             exposed[axis] = exposed.get(axis, 0.0) + time_s * share
             hidden[axis] = hidden.get(axis, 0.0) + time_s * (1 - share)

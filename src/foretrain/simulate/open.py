@@ -135,22 +135,29 @@ def _open(model: str, on: str | None, chips: object, options: Mapping[str, objec
     return _resolve(draft, system_name)
 
 
+def _names_in(node: Any, *keys: str) -> list[str]:
+    """Names of the mapping that ``keys`` lead to; none where something else is, which validation will say."""
+    for key in keys:
+        node = node.get(key) if isinstance(node, dict) else None
+    return list(node) if isinstance(node, dict) else []
+
+
 def _choose_attention(draft: _Draft) -> None:
     """The stack's fused attention kernel, or another that the chip has; none where there is none or activations are wider than 16 bits."""
     strategy, precision = draft.document["strategy"], draft.document["recipe"]["precision"]
     activation = precision.get("activation") if isinstance(precision, dict) else None
     chip = draft.document["system"]["server"]["chip"]
-    known = list(chip["kernels"]["attention"])
+    known = _names_in(chip, "kernels", "attention")
     kernel = strategy["build"].get("attention_kernel")
     if not strategy.get("flash_attention"):
         return
     if known and kernel not in known:
         strategy["build"]["attention_kernel"] = known[-1]
-        draft.note("strategy.build.attention_kernel", known[-1], f"{chip['name']} has no {kernel}")
+        draft.note("strategy.build.attention_kernel", known[-1], f"{chip.get('name')} has no {kernel}")
     wide = activation in DTYPE_BYTE and activation not in rules.HALF
     if wide or not known:
         strategy["flash_attention"] = False
-        none = f"{chip['name']} has no fused attention kernel"
+        none = f"{chip.get('name')} has no fused attention kernel"
         why = f"fused attention kernels take 16-bit activations, not {activation}" if wide else none
         draft.note("strategy.flash_attention", value=False, reason=why)
 
@@ -306,7 +313,7 @@ def _add_names(draft: _Draft, system_name: str, chosen: Mapping[str, Any]) -> No
     stack = draft.document["stack"]
     draft.document["strategy"] = {**stack.pop("strategy", {}), "build": stack.pop("build", {})}
     recipe = stack.pop("recipe", {})
-    peaks = draft.document["system"]["server"]["chip"]["dense_flop_per_s"]
+    peaks = _names_in(draft.document, "system", "server", "chip", "dense_flop_per_s")
     widest = next((word for word in ("bf16", "fp16", "fp32") if word in peaks), "fp32")
     word = str(chosen.get("precision", widest))
     if word not in PRESETS:

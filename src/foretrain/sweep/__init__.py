@@ -1,0 +1,1 @@
+"""Many scenarios: variants of one, and inverse questions about it."""
