@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from foretrain._version import __version__
-from foretrain.cli.output import writing
+from foretrain.cli.output import command_line, write_page, writing
 from foretrain.core.errors import InputError
 
 EXIT_OK, EXIT_BAD_INPUT = 0, 2
@@ -24,6 +24,10 @@ def _option(name: str, group: str, text: str) -> Parameter:
 
 
 def _flag(name: str, text: str) -> Parameter:
+    return Parameter(name=name, group=_OUTPUT, help=text, negative=(), show_default=False)
+
+
+def _file(name: str, text: str) -> Parameter:
     return Parameter(name=name, group=_OUTPUT, help=text, negative=(), show_default=False)
 
 
@@ -93,6 +97,7 @@ def simulate(
     json: Annotated[bool, _flag("--json", "Print everything as JSON.")] = False,
     csv: Annotated[bool, _flag("--csv", "Print one flat row, units in the column names.")] = False,
     assumptions: Annotated[bool, _flag("--assumptions", "Also list every chosen value and every source.")] = False,
+    html: Annotated[str | None, _file("--html", "Also write the report as one HTML page to this file.")] = None,
 ) -> int:
     """Predict one training run: does it fit, how fast, how long, what does it cost.
 
@@ -118,6 +123,11 @@ def simulate(
     }  # fmt: skip
     scenario = open_scenario(model, on, chips, options, settings or ())
     document = as_document(scenario, simulate_scenario(scenario))
+    if html is not None:
+        from foretrain.report.html import page
+
+        words = {"on": on, "chips": chips, **options}
+        write_page(html, page(document, command_line(model, words, settings or ())))
     with writing():
         _print(document, json=json, csv=csv, assumptions=assumptions)
     return EXIT_OK
