@@ -78,9 +78,9 @@ def step_waterfall(document: Document) -> Markup:
 
     def row(segment: Segment) -> tuple[object, ...]:
         name = label(segment.name, STEP_LABEL)
-        until = segment.start + segment.length
-        title = f"{name}: from {form(segment.start)} to {form(until)} {unit}"
-        drawn = Segment(name=title, start=segment.start, length=segment.length, colour=segment.colour)
+        until = segment.offset + segment.extent
+        title = f"{name}: from {form(segment.offset)} to {form(until)} {unit}"
+        drawn = Segment(name=title, offset=segment.offset, extent=segment.extent, colour=segment.colour)
         amount = number(document, f"step.parts.{segment.name}", form)
         return name, bar(title, [drawn], whole), amount, share[segment.name]
 
@@ -129,7 +129,7 @@ def pipeline_strip(document: Document) -> Markup | None:
         (join(swatch("c1"), first), said(found.microbatches_s)),
         *((join(swatch(shade), name), said(value)) for name, (value, shade) in once.items()),
     ]
-    whole = sum(segment.length for segment in drawn)
+    whole = sum(segment.extent for segment in drawn)
     title = f"{subject['pp']} stages, {subject['schedule']} schedule: one step in order"
     fraction = number(document, "step.bubble_fraction", "{:.1%}".format)
     closed = "The lengths are those of the schedule's closed form; it says how long the pipeline idles, not where each microbatch is."
@@ -162,10 +162,10 @@ def memory_stack(document: Document) -> Markup:
     title = f"Device memory of stage {memory['worst_stage']}, the worst"
     drawn = chain([(f"{name}: {figures.gib(value)} GiB", value, shade) for name, _, value, shade in every])
     line = f"{figures.gib(memory['device_byte'])} GiB needed, the line marks the capacity of {figures.gib(memory['capacity_byte'])} GiB"
+    causes = table(f"{title}; at the peak: {memory['peak_moment']}", ("cause", "GiB", "% of capacity"), rows, foot=4, class_="legend")
     return join(
         element("div", bar(title, drawn, whole, description=line, mark=memory["capacity_byte"]), class_="tall"),
-        table(f"{title}; at the peak: {memory['peak_moment']}", ("cause", "GiB", "% of capacity"), rows, foot=4, class_="legend"),
-        _stages(document, whole),
+        element("div", causes, _stages(document, whole), class_="columns"),
     )
 
 
@@ -183,7 +183,7 @@ def _stages(document: Document, whole: float) -> Markup:
     rows: list[tuple[object, ...]] = []
     for index, stage in enumerate(memory["stages"]):
         title = f"{stage['name']}: {figures.gib(stage['peak_byte'])} GiB"
-        segment = Segment(name=title, start=0.0, length=stage["peak_byte"], colour="c1")
+        segment = Segment(name=title, offset=0.0, extent=stage["peak_byte"], colour="c1")
         drawn = bar(title, [segment], whole, mark=memory["capacity_byte"])
         params = number(document, f"memory.stages.{index}.params", figures.count)
         rows.append((stage["name"], drawn, _gib(document, f"memory.stages.{index}.peak_byte"), params))
@@ -207,7 +207,7 @@ def run_phases(document: Document) -> Markup:
     ]
     title = "Calendar time of the run"
     rows.append(("in all", number(document, "run.wall_s", figures.duration), "100.0"))
-    whole = sum(segment.length for segment in drawn)
+    whole = sum(segment.extent for segment in drawn)
     return join(bar(title, drawn, whole), table(title, ("phase", "time", "%"), rows, foot=1, class_="legend"))
 
 
@@ -219,7 +219,7 @@ def parts_table(document: Document, section: str, total: str, form: Form, captio
     for name, value in parts.items():
         said = label(name, {})
         title = f"{said}: {form(value)}"
-        drawn = bar(title, [Segment(name=title, start=0.0, length=value, colour=shade)], whole)
+        drawn = bar(title, [Segment(name=title, offset=0.0, extent=value, colour=shade)], whole)
         rows.append((said, drawn, number(document, f"{section}.parts.{name}", form), share[name]))
     rows.append(("in all", "", number(document, f"{section}.{total}", form), "100.0" if parts else ""))
     return table(caption, ("part", "size", "amount", "%"), rows, foot=1, class_="bars")

@@ -9,8 +9,8 @@ from typing import Any
 from foretrain._version import __version__
 from foretrain.report import charts, figures
 from foretrain.report.markup import Markup, element, join, table
-from foretrain.report.shown import number, reason
-from foretrain.report.text import CONVENTION, MARGINAL_ADVICE, VERDICT, plan_words
+from foretrain.report.shown import number, parts_of, reason
+from foretrain.report.text import CONVENTION, MARGINAL_ADVICE, MEMORY_LABEL, VERDICT, label, plan_words
 
 Document = Mapping[str, Any]
 Card = tuple[str, Markup, object]
@@ -83,7 +83,7 @@ def page(document: Document, command: str = "") -> str:
     return f"<!DOCTYPE html>\n{element('html', element('head', *_meta(document)), body, lang='en')}\n"
 
 
-_FOOT = "All times, watts, dollars and kilograms are predictions; point at a figure to see all of its digits and its key in the JSON report."
+_FOOT = "Times, watts, dollars and kilograms are predictions; point at a figure to see all of its digits and its key in the JSON report."
 
 
 def _meta(document: Document) -> Iterator[Markup]:
@@ -104,24 +104,34 @@ def style() -> str:
 
 def _head(document: Document) -> Iterator[Markup]:
     """Title, plan and verdict."""
-    subject, memory = document["subject"], document["memory"]
+    subject = document["subject"]
     params = number(document, "program.params_total", figures.parameters)
     chips = number(document, "subject.num_chips", "{:,.0f}".format)
     yield element("h1", subject["model"], " on ", chips, f" x {subject['chip']}")
     yield element("p", params, f" parameters, {subject['system']}. ", plan_words(subject), class_="plan")
+    never = _never_ends(document)
     status = document["verdict"]["status"]
-    need = number(document, "memory.device_byte", figures.gib)
-    capacity = number(document, "memory.capacity_byte", figures.gib)
-    share = f" ({memory['device_byte'] / memory['capacity_byte']:.1%})" if memory["capacity_byte"] > 0 else ""
-    said = join(f"worst stage {memory['worst_stage']} takes ", need, " GiB of ", capacity, f" GiB on the device{share}")
-    lines = [element("p", element("strong", VERDICT[status]), " ", said, ".")]
+    lines = [element("p", element("strong", VERDICT[status]), " ", _need(document), ".")]
     if status == "marginal":
         lines.append(element("p", f"{MARGINAL_ADVICE[:1].upper()}{MARGINAL_ADVICE[1:]}."))
     if not document["verdict"]["ok"]:
         lines.append(element("ul", *(element("li", advice) for advice in document["verdict"]["reasons"][1:])))
-    if _never_ends(document):
+    if never:
         lines.append(element("p", element("strong", "NEVER ENDS"), " failures come faster than the run can recover from them."))
-    yield element("div", *lines, class_=f"verdict {'oom' if _never_ends(document) else status}", role="status")
+    yield element("div", *lines, class_=f"verdict {'oom' if never else status}")
+
+
+def _need(document: Document) -> Markup:
+    """What the worst rank needs, of what there is, and its largest part."""
+    memory = document["memory"]
+    need = number(document, "memory.device_byte", figures.gib)
+    capacity = number(document, "memory.capacity_byte", figures.gib)
+    share = f" ({memory['device_byte'] / memory['capacity_byte']:.1%})" if memory["capacity_byte"] > 0 else ""
+    parts = parts_of(document, "memory.parts")
+    largest = max(parts, key=lambda name: parts[name])
+    cause = join(label(largest, MEMORY_LABEL), " ", number(document, f"memory.parts.{largest}", figures.gib), " GiB")
+    stage = f"worst stage {memory['worst_stage']} takes "
+    return join(stage, need, " GiB of ", capacity, f" GiB on the device{share}; largest part: ", cause)
 
 
 def _never_ends(document: Document) -> bool:
@@ -186,7 +196,7 @@ def _blocks(document: Document, command: str) -> Iterator[tuple[str, str, Markup
     yield "memory", "Memory", charts.memory_stack(document)
     if document["verdict"]["ok"]:
         yield "run", "The run", join(charts.run_phases(document), _failures(document))
-        yield "bill", "Energy, cost, carbon", element("div", *_bill(document), class_="columns")
+        yield "bill", "Energy, cost, carbon", element("div", *_bill(document), class_="bill")
     else:
         yield "bill", "Time, energy, cost, carbon", element("p", f"None: {reason(document, 'step')}.")
     yield "plan", "The plan", element("div", *_plan(document), class_="columns")
@@ -233,7 +243,7 @@ def _bill(document: Document) -> Iterator[Markup]:
 
 
 def _plan(document: Document) -> Iterator[Markup]:
-    """Degrees and words of the plan, the recipe and the place, each with whether it was given."""
+    """Degrees and words of the plan, the recipe and the place, each noted where it was chosen rather than given."""
     chosen = {item["field"] for item in document["assumptions"]}
     groups = (("Parallelism and memory", "strategy", DEGREES), ("Work", "recipe", RECIPE), ("Place", "", PLACE))
     for caption, root, names in groups:
@@ -241,15 +251,17 @@ def _plan(document: Document) -> Iterator[Markup]:
         for name, words in names.items():
             field = f"{root}.{name}" if root else name
             rows.append((words, _value(document["subject"][name]), "chosen" if field in chosen else ""))
-        yield table(caption, ("field", "value", "chosen here"), rows, class_="fields")
+        yield table(caption, ("field", "value", "note"), rows, class_="fields")
 
 
 def _value(value: object) -> str:
-    """A value of the plan: yes and no, numbers with separators, large ones with a prefix, words as they are."""
+    """A value of the plan: yes and no, counts with separators or a prefix, shares (the fractions up to 1) in per cent, words."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and value <= 1:
+        return f"{value:.0%}"
     if isinstance(value, (int, float)):
-        return figures.count(value) if abs(value) >= 1e6 else f"{value:,}"
+        return figures.count(value) if value >= 1e6 else f"{value:,.0f}"
     return str(value)
 
 
@@ -260,7 +272,8 @@ def _assumptions(document: Document) -> Markup:
         return element("p", "Everything was given.")
     rows: list[tuple[object, ...]] = [(item["field"], item["value"], item["reason"]) for item in items]
     columns = ("field", "value", "reason")
-    return _fold(f"{len(items)} values were chosen", table("Chosen values", columns, rows, class_="long"), opened=True)
+    title = f"{len(items)} values were chosen"
+    return _fold(title, title, table("Chosen values", columns, rows, class_="long"), opened=True)
 
 
 def _sources(document: Document) -> Iterator[Markup]:
@@ -275,7 +288,9 @@ def _sources(document: Document) -> Iterator[Markup]:
         about = ", ".join(str(source[key]) for key in ("title", "authors", "year") if source.get(key)) or source["key"]
         count = len(rows)
         said = join(f"{about} ", element("span", f"{count} number{'s' if count > 1 else ''}", class_="count"))
-        yield _fold(said, join(_link(str(source.get("url", ""))), table(f"Taken from {source['key']}", columns, rows, class_="long")))
+        yield _fold(
+            about, said, join(_link(str(source.get("url", ""))), table(f"Taken from {source['key']}", columns, rows, class_="long"))
+        )
 
 
 def _range(value: Mapping[str, Any]) -> str:
@@ -295,12 +310,13 @@ def _again(document: Document, command: str) -> Iterator[Markup]:
     import yaml
 
     if command:
-        yield element("pre", element("code", command), tabindex=0, aria_label="Command")
+        yield element("pre", element("code", command), tabindex=0, role="region", aria_label="Command")
     inputs = yaml.safe_dump(document["scenario"], sort_keys=False, allow_unicode=True, width=100)
-    text = element("pre", element("code", inputs), tabindex=0, aria_label="Scenario")
-    yield _fold("The whole resolved input, with the paths that --set takes, in SI units unless a value names its own", text)
+    title = "The whole resolved input, with the paths that --set takes, in SI units unless a value names its own"
+    yield _fold(title, title, element("pre", element("code", inputs)))
 
 
-def _fold(summary: object, content: Markup, *, opened: bool = False) -> Markup:
-    inner = element("div", content, class_="scroll", tabindex=0, role="region", aria_label=summary if isinstance(summary, str) else None)
+def _fold(name: str, summary: object, content: Markup, *, opened: bool = False) -> Markup:
+    """Content that opens on demand; wide tables scroll inside it, by keyboard too."""
+    inner = element("div", content, class_="scroll", tabindex=0, role="region", aria_label=name)
     return element("details", element("summary", summary), inner, open="open" if opened else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,9 +19,10 @@ def number(document: Mapping[str, Any], path: str, form: Form) -> Markup:
     '<data value="0.4123" data-path="step.mfu" title="step.mfu = 0.4123">41.2%</data>'
     """
     value = value_at(document, path)
-    if value is None:
+    if not isinstance(value, (int, float)):
         return element("em", "none", title=reason(document, path), class_="none")
-    return element("data", form(value), value=repr(value), data_path=path, title=f"{path} = {value!r}")
+    exact = json.dumps(value)
+    return element("data", form(value), value=exact, data_path=path, title=f"{path} = {exact}")
 
 
 def reason(document: Mapping[str, Any], path: str) -> str:

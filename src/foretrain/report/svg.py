@@ -14,26 +14,26 @@ NUM_COLOURS = 12
 
 @record
 class Segment:
-    """A stretch of a bar from ``start`` over ``length``, both in the unit of the bar's ``whole``.
+    """A stretch of a bar from ``offset`` over ``extent``, both in the unit of the bar's ``whole``.
 
     ``name`` is shown to those who point at it, ``colour`` is a class of the style sheet.
     """
 
     name: str
-    start: float
-    length: float
+    offset: float
+    extent: float
     colour: str
 
 
 def chain(named: Sequence[tuple[str, float, str]], start: float = 0.0) -> list[Segment]:
     """Segments laid end to end from (name, length, colour).
 
-    >>> [segment.start for segment in chain([("a", 1.0, "c1"), ("b", 2.0, "c2")])]
+    >>> [segment.offset for segment in chain([("a", 1.0, "c1"), ("b", 2.0, "c2")])]
     [0.0, 1.0]
     """
     segments = []
     for name, length, colour in named:
-        segments.append(Segment(name=name, start=start, length=length, colour=colour))
+        segments.append(Segment(name=name, offset=start, extent=length, colour=colour))
         start += length
     return segments
 
@@ -52,7 +52,7 @@ def bar(title: str, segments: Sequence[Segment], whole: float, *, description: s
     scale = WIDTH / whole if whole > 0 else 0.0
     shapes = [
         element(
-            "rect", element("title", segment.name), x=_short(segment.start * scale), y=0, width=_short(segment.length * scale),
+            "rect", element("title", segment.name), x=_short(segment.offset * scale), y=0, width=_short(segment.extent * scale),
             height=_short(HEIGHT), class_=segment.colour,
         )
         for segment in segments
