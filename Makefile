@@ -1,5 +1,5 @@
 # Needs Python >= 3.11 with venv, git and make; everything else goes into $(VENV).
-#   make demo      one command from a bare checkout to a report
+#   make demo      one command from a bare checkout to a report, on the screen and as demo.html
 #   make test      core tests; make test-all adds long ones and full fuzz counts
 #   make check     style, types, import rules, documentation
 
@@ -36,7 +36,7 @@ install: $(VENV)/.installed
 dev: $(VENV)/.installed-dev
 
 demo: $(VENV)/.installed
-	$(BIN)/foretrain simulate llama-3.1-405b --on dgx-h100 --chips 16384
+	$(BIN)/foretrain simulate llama-3.1-405b --on dgx-h100 --chips 16384 --html demo.html
 
 test: $(VENV)/.installed-dev
 	$(PYTEST) -m "not extra and not accelerator"
@@ -67,4 +67,4 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info demo.html

@@ -12,11 +12,15 @@ from foretrain.cli.catalog import make_catalog
 from foretrain.cli.compare import compare
 from foretrain.cli.explain import explain
 from foretrain.cli.options import NOTHING, Given, flag
-from foretrain.cli.output import writing
+from foretrain.cli.output import command_line, write_page, writing
 from foretrain.core.errors import InputError
 
 EXIT_OK, EXIT_BAD_INPUT = 0, 2
 LONGEST_LINE = 2000
+
+
+def _file(name: str, text: str) -> Parameter:
+    return Parameter(name=name, group=_OUTPUT, help=text, negative=(), show_default=False)
 
 
 def make_app() -> App:
@@ -63,6 +67,7 @@ def simulate(
     json: Annotated[bool, flag("--json", "Print everything as JSON.")] = False,
     csv: Annotated[bool, flag("--csv", "Print one flat row, units in the column names.")] = False,
     assumptions: Annotated[bool, flag("--assumptions", "Also list every chosen value and every source.")] = False,
+    html: Annotated[str | None, flag("--html", "Also write the report as one HTML page to this file.")] = None,
 ) -> int:
     """Predict one training run: does it fit, how fast, how long, what does it cost.
 
@@ -81,6 +86,11 @@ def simulate(
         raise InputError([Problem(field="output", message="--json, --csv and --assumptions exclude one another", allowed="one of them")])
     scenario = given.open(model)
     document = as_document(scenario, simulate_scenario(scenario))
+    if html is not None:
+        from foretrain.report.html import page
+
+        words = {"on": given.on, "chips": given.chips, **given.options()}
+        write_page(html, page(document, command_line(model, words, given.settings or (), given.catalog or ())))
     with writing():
         _print(document, json=json, csv=csv, assumptions=assumptions)
     return EXIT_OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 
@@ -39,3 +39,36 @@ def drop() -> None:
         os.close(null)
     except (OSError, ValueError):
         sys.stdout = sys.__stdout__ if sys.stdout is not sys.__stdout__ else None
+
+
+def command_line(model: str, options: Mapping[str, object], settings: Sequence[str], folders: Sequence[str] = ()) -> str:
+    """The ``simulate`` command with these options, quoted for a shell; options of value None were not given.
+
+    >>> command_line("gpt2-124m", {"on": "dgx-h100", "microbatch_size": "4", "tp": None}, ["prices.rental_usd_per_chip_s=2 USD/h"])
+    "foretrain simulate gpt2-124m --on dgx-h100 --microbatch-size 4 --set 'prices.rental_usd_per_chip_s=2 USD/h'"
+    """
+    import shlex
+
+    words = ["foretrain", "simulate", model]
+    for name, value in options.items():
+        words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+    for name, texts in (("--set", settings), ("--catalog", folders)):
+        for text in texts:
+            words += [name, text]
+    return shlex.join(words)
+
+
+def write_page(name: str, text: str) -> None:
+    """Write ``text`` to the file ``name`` and say so on stderr; a file that cannot be opened is the user's mistake."""
+    from pathlib import Path
+
+    from foretrain.core.errors import InputError, Problem
+
+    try:
+        with Path(name).open("w", encoding="utf-8", newline="\n") as stream, writing():
+            stream.write(text)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"cannot be written: {reason}"
+        raise InputError([Problem(field="--html", value=name, message=message, allowed="a file in a folder that exists")]) from None
+    print(f"wrote {name}", file=sys.stderr)

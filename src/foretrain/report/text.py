@@ -37,6 +37,9 @@ MEMORY_LABEL = {
     "gathered": "gathered by ZeRO",
     "pipeline_buffers": "pipeline buffers",
 }
+VERDICT = {"fits": "FITS", "marginal": "MARGINAL", "oom": "OUT OF MEMORY"}
+_VERDICT_STYLE = {"fits": "bold green", "marginal": "bold yellow", "oom": "bold red"}
+MARGINAL_ADVICE = "what is left is below the usual error of memory predictions; free some memory before you rely on it"
 PHASE_LABEL = {"lost": "work lost to failures", "overhead": "between steps"}
 CONVENTION = {
     "causal": "causal (attention counted where the mask lets through)",
@@ -132,15 +135,11 @@ def _head(document: Mapping[str, Any]) -> Iterator[Line]:
     yield from _wrapped("plan", plan_words(s))
     need = f"{figures.gib(memory['device_byte'])} GiB of {figures.gib(memory['capacity_byte'])} GiB"
     share = f" ({memory['device_byte'] / memory['capacity_byte']:.1%})" if memory["capacity_byte"] > 0 else ""
-    word, style = {
-        "fits": ("FITS", "bold green"),
-        "marginal": ("MARGINAL", "bold yellow"),
-        "oom": ("OUT OF MEMORY", "bold red"),
-    }[verdict["status"]]
+    word, style = VERDICT[verdict["status"]], _VERDICT_STYLE[verdict["status"]]
     yield Line(label="verdict", text=f"{word}: worst stage {memory['worst_stage']} takes {need} on the device{share}", style=style)
     yield from _wrapped("", f"at the peak: {memory['peak_moment']}")
     if verdict["status"] == "marginal":
-        yield Line(text="what is left is below the usual error of memory predictions; free some memory before you rely on it")
+        yield Line(text=MARGINAL_ADVICE)
     if not verdict["ok"]:
         for reason in verdict["reasons"][1:]:
             yield from _wrapped("", reason)
@@ -180,25 +179,48 @@ def _side_by_side(left: Sequence[str], right: Sequence[str]) -> list[Line]:
 
 def _named(parts: Mapping[str, float], labels: Mapping[str, str]) -> dict[str, float]:
     """The parts that are not zero, by the words a reader knows."""
-    return {labels.get(name, name.replace("_", " ")): value for name, value in parts.items() if value > 0}
+    return {label(name, labels): value for name, value in parts.items() if value > 0}
+
+
+def label(name: str, labels: Mapping[str, str]) -> str:
+    """``name`` in words: those of ``labels``, else its own.
+
+    >>> label("lost", PHASE_LABEL), label("rest_of_server", {})
+    ('work lost to failures', 'rest of server')
+    """
+    return labels.get(name, name.replace("_", " "))
 
 
 def _step_rows(step: Mapping[str, Any]) -> list[str]:
     """Heading, one row per part that is not zero, and the total; seconds or milliseconds, and per cent that sum to 100.0."""
-    scale, unit = (1e3, "ms") if step["step_s"] < 1 else (1.0, "s")
+    scale, unit = step_scale(step["step_s"])
     parts = _named(step["parts"], STEP_LABEL)
     share = figures.percents(parts)
     rows = [_step_row("STEP TIME", unit, "%")]
-    rows += [_step_row(name, _seconds(value * scale), share[name]) for name, value in parts.items()]
-    rows.append(_step_row("one step", _seconds(step["step_s"] * scale), "100.0"))
+    rows += [_step_row(name, seconds(value * scale), share[name]) for name, value in parts.items()]
+    rows.append(_step_row("one step", seconds(step["step_s"] * scale), "100.0"))
     hidden = {name: value for name, value in step["hidden"].items() if value > 0}
     if hidden:
         rows.append("hidden under compute, not counted:")
-        rows.append("  " + ", ".join(f"{name} {_seconds(value * scale)} {unit}" for name, value in hidden.items()))
+        rows.append("  " + ", ".join(f"{name} {seconds(value * scale)} {unit}" for name, value in hidden.items()))
     return rows
 
 
-def _seconds(value: float) -> str:
+def step_scale(step_s: float) -> tuple[float, str]:
+    """Factor and unit in which the parts of a step are shown.
+
+    >>> step_scale(0.2), step_scale(7.0)
+    ((1000.0, 'ms'), (1.0, 's'))
+    """
+    return (1e3, "ms") if step_s < 1 else (1.0, "s")
+
+
+def seconds(value: float) -> str:
+    """Seconds or milliseconds of a step's part: three decimals, one from a hundred on.
+
+    >>> seconds(1.25), seconds(250.0)
+    ('1.250', '250.0')
+    """
     return f"{value:,.3f}" if value < 100 else f"{value:,.1f}"
 
 
