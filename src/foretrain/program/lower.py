@@ -13,8 +13,9 @@ from foretrain.program.communication import (
     tensor_parallel,
 )
 from foretrain.program.layers import Local, local_shapes
-from foretrain.program.memory import OPTIMIZER_MOMENTS, kept_activations, stage_memory
-from foretrain.program.optimizer import offload_bytes, optimizer_ops
+from foretrain.program.memory import OPTIMIZER_MOMENTS, in_flight, kept_activations, stage_memory
+from foretrain.program.offload import block_offload, optimizer_offload, tier_bytes
+from foretrain.program.optimizer import optimizer_ops
 from foretrain.program.program import Block, Collective, Program, StageKind
 from foretrain.program.sharding import end_parameters_per_rank, layer_parameters_per_rank, table_parameters_per_rank
 from foretrain.strategy.layout import Stage, lay_out
@@ -46,9 +47,10 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
     heaviest: Num = 0.0
     for kind in kinds:
         heaviest = maximum(heaviest, kind.params)
-    host_byte, link_byte = offload_bytes(heaviest, recipe, strategy)
-    longest = max(stage.num_layers for stage in stages) if strategy.activation_offload == "layer" else 0
-    activations = longest * kept_activations(model, recipe, strategy, local)
+    offload = optimizer_offload(heaviest, recipe, strategy)
+    longest = max(stage.num_layers for stage in stages)
+    kept = longest * kept_activations(model, recipe, strategy, local)
+    streamed = block_offload(heaviest, kept, recipe, strategy)
     sequences = strategy.microbatch_size * strategy.num_microbatches * strategy.dp
     tokens_per_step = recipe.seq_len * sequences
     parameters = num_parameters(model)
@@ -73,9 +75,16 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
         useful_tokens_per_step=tokens_per_step * packing_efficiency(recipe.seq_len, recipe.document_lens),
         model_flop=flop,
         recompute_flop=recompute_flop(model, recipe, strategy, flop, tokens_per_step),
-        offload_host_byte=host_byte,
-        offload_link_byte=link_byte,
-        offload_hidden_byte=2.0 * activations * strategy.num_microbatches,
+        offload_host_byte=offload.host_byte,
+        offload_host_flop=offload.host_flop,
+        offload_link_byte=offload.link_byte,
+        offload_read_byte=offload.read_byte,
+        offload_write_byte=offload.write_byte,
+        offload_hidden_byte=sum(move.read_byte + move.write_byte for move in streamed) * strategy.num_microbatches,
+        offload_tier=strategy.offload_tier,
+        offload_update=strategy.offload_update,
+        tier_byte=tier_bytes(heaviest, in_flight(strategy, 0) * kept, recipe, strategy),
+        input_byte=tokens_per_step * recipe.input_byte_per_token,
         checkpoint_byte=parameters * sum(recipe.precision.byte(part) for part in ("weights", "master"))
         + parameters * recipe.precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer],
         num_communicators=num_communicators(strategy),
@@ -113,15 +122,18 @@ def _layer_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local,
         *sharded_weights(params, recipe, strategy),
     ]
     name = f"layer (window {window})" if window else "layer"
-    return Block(name=name, ops=layers.layer(model, recipe, strategy, window), collectives=tuple(collectives))
+    moves = block_offload(params, kept_activations(model, recipe, strategy, local), recipe, strategy)
+    return Block(name=name, ops=layers.layer(model, recipe, strategy, window), collectives=tuple(collectives), offload=moves)
 
 
 def _embedding_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> Block:
     """The vocabulary-parallel look-up sums its partial rows over tp, forward only."""
     forward = [call for call in tensor_parallel(model, recipe, strategy, local, 1, again=False) if call.phase == "forward"]
     reduce = forward[-1:]
-    gathered = sharded_weights(table_parameters_per_rank(model, strategy.tp), recipe, strategy)
-    return Block(name="embedding", ops=layers.embedding(model, recipe, strategy), collectives=(*reduce, *gathered))
+    table = table_parameters_per_rank(model, strategy.tp)
+    gathered = sharded_weights(table, recipe, strategy)
+    moves = block_offload(table, 0.0, recipe, strategy)
+    return Block(name="embedding", ops=layers.embedding(model, recipe, strategy), collectives=(*reduce, *gathered), offload=moves)
 
 
 def _head_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> Block:
@@ -129,8 +141,10 @@ def _head_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local) 
     calls = tensor_parallel(model, recipe, strategy, local, 1, again=False)
     gather = [call for call in calls if call.phase == "forward" and call.op == "all_gather"]
     backward = [call for call in calls if call.phase == "backward" and call.op != "all_gather"]
-    gathered = sharded_weights(table_parameters_per_rank(model, strategy.tp), recipe, strategy)
-    return Block(name="head", ops=layers.head(model, recipe, strategy), collectives=(*gather, *backward, *gathered))
+    table = table_parameters_per_rank(model, strategy.tp)
+    gathered = sharded_weights(table, recipe, strategy)
+    moves = block_offload(table, 0.0, recipe, strategy)
+    return Block(name="head", ops=layers.head(model, recipe, strategy), collectives=(*gather, *backward, *gathered), offload=moves)
 
 
 def _stage_kind(

@@ -22,11 +22,13 @@ OPTIMIZER_MOMENTS = {"adam": 2.0, "adamw": 2.0, "sgd": 1.0}
 """States per parameter that the optimizer keeps besides the master copy: two moments (Adam), one momentum (SGD)."""
 
 
-def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num, offload: Num = 0.0) -> dict[str, Num]:
+def model_states(
+    params: Num, recipe: Recipe, *, zero: int, shards: Num, offload: Num = 0.0, parameter_offload: Num = 0.0
+) -> dict[str, Num]:
     """Bytes of weights, gradients, master copy and moments of ``params`` parameters held by one rank.
 
-    The share ``offload`` of master copy and moments is in host memory. Stage 1 divides master and moments by ``shards``, stage 2 also
-    gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
+    The shares ``offload`` of master copy and moments and ``parameter_offload`` of the weights are outside the chip. Stage 1 divides master
+    and moments by ``shards``, stage 2 also gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
 
     >>> from foretrain.workload.recipe import Recipe
     >>> recipe = Recipe(seq_len=1, global_batch_size=1, tokens=1)
@@ -35,7 +37,7 @@ def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num, offload
     """
     precision = recipe.precision
     return {
-        "weights": params * precision.byte("weights") / (shards if zero >= 3 else 1),
+        "weights": params * (1 - parameter_offload) * precision.byte("weights") / (shards if zero >= 3 else 1),
         "gradients": params * precision.byte("grads") / (shards if zero >= 2 else 1),
         "master": params * (1 - offload) * precision.byte("master") / (shards if zero >= 1 else 1),
         "moments": params * (1 - offload) * precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer] / (shards if zero >= 1 else 1),
@@ -129,19 +131,39 @@ def stage_memory(
     core = attention_activations(recipe, strategy, local) if strategy.recompute == "selective" else 0.0
     boundary = min(strategy.pp - 1, 1) * 2 * region * e
     return {
-        **model_states(params, recipe, zero=strategy.zero, shards=strategy.dp * strategy.cp, offload=strategy.optimizer_offload),
+        **model_states(
+            params,
+            recipe,
+            zero=strategy.zero,
+            shards=strategy.dp * strategy.cp,
+            offload=strategy.optimizer_offload,
+            parameter_offload=strategy.parameter_offload,
+        ),
         "activations": flying * (layers + ends),
         "logits": logits,
         "working": maximum(again + core + gradients - logits, 0.0),
-        "gathered": gathered_bytes(layer_params, recipe, strategy),
+        "gathered": gathered_bytes(layer_params, params, recipe, strategy),
+        "offload_buffers": offload_buffer_bytes(layer_params, recipe, strategy),
         "pipeline_buffers": boundary,
     }
 
 
-def gathered_bytes(layer_params: Num, recipe: Recipe, strategy: Strategy) -> Num:
-    """ZeRO-2 and 3 buffers: the layer in use and the next one gathered (stage 3), and one layer's gradients before they are scattered."""
+def gathered_bytes(layer_params: Num, params: Num, recipe: Recipe, strategy: Strategy) -> Num:
+    """ZeRO-2 and 3 buffers [bytes]: gathered weights (stage 3), and one layer's gradients before they are scattered.
+
+    Gathered are the layer in use and the next one; up to ``live_params`` of the rank's ``params`` where the software leaves
+    what it has gathered until that limit (DeepSpeed's ``stage3_max_live_parameters``, 1e9 as it comes).
+    """
     weights, grads = recipe.precision.byte("weights"), recipe.precision.byte("grads")
-    return layer_params * ((2 * weights if strategy.zero >= 3 else 0.0) + (grads if strategy.zero >= 2 else 0.0))
+    gathered = maximum(2 * layer_params, minimum(strategy.live_params, params)) if strategy.zero >= 3 else 0.0
+    return gathered * weights + layer_params * (grads if strategy.zero >= 2 else 0.0)
+
+
+def offload_buffer_bytes(layer_params: Num, recipe: Recipe, strategy: Strategy) -> Num:
+    """Buffers for weights that stay outside the chip [bytes]: the layer in use and the next one on its way; shards of them at stage 3,
+    where the whole layers are counted as gathered."""
+    shards = strategy.dp * strategy.cp if strategy.zero >= 3 else 1
+    return 2 * layer_params * strategy.parameter_offload * recipe.precision.byte("weights") / shards
 
 
 def zero3_states_estimate(params: Num, largest_layer_params: Num, num_chips: Num, offload: frozenset[str] = frozenset()) -> Num:

@@ -22,25 +22,17 @@ def update_byte(recipe: Recipe) -> float:
     return precision.byte("grads") + 2 * master + 2 * OPTIMIZER_MOMENTS[recipe.optimizer] * precision.byte("moments") + written
 
 
-def offload_bytes(params: Num, recipe: Recipe, strategy: Strategy) -> tuple[Num, Num]:
-    """Bytes per step that an optimizer on the host moves in host memory, and between chip and host (gradients down, weights up).
-
-    Linear in the offloaded share, as ZeRO-Offload's design has it (Ren et al., arXiv 2101.06840, section 4).
-    """
-    moved = params / (strategy.dp * strategy.cp if strategy.zero >= 1 else 1) * strategy.optimizer_offload
-    return moved * update_byte(recipe), moved * (recipe.precision.byte("grads") + recipe.precision.byte("weights"))
-
-
 def optimizer_ops(params: Num, recipe: Recipe, strategy: Strategy) -> Ops:
     """Adam or SGD on the rank's shard of ``params`` parameters.
 
-    A fused update reads gradient, master copy and moments and writes master, moments and the 16-bit weight. The gradient norm reads all
-    gradients once more, and clearing the gradient buffer writes it.
+    What the host updates (``program.offload``) is not among them. A fused update reads gradient, master copy and moments and writes
+    master, moments and the 16-bit weight. The gradient norm reads all gradients once more, and clearing the gradient buffer writes it.
     """
     precision = recipe.precision
     shards = strategy.dp * strategy.cp if strategy.zero >= 1 else 1
     update = update_byte(recipe)
-    kept = 1.0 - strategy.optimizer_offload
+    on_host = strategy.optimizer_offload * (1.0 if strategy.offload_update == "host" else 0.0)
+    kept = 1.0 - on_host
     held = params / (strategy.dp * strategy.cp if strategy.zero >= 2 else 1)
     rows = Rows()
     rows.stream("gradient norm", "backward", params / shards * precision.byte("grads"))

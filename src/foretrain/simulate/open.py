@@ -28,6 +28,8 @@ from foretrain.simulate.models import default_models
 from foretrain.simulate.scenario import Assumption, Scenario
 from foretrain.strategy import rules
 from foretrain.system.cluster import Cluster
+from foretrain.system.memory import TIERS
+from foretrain.system.server import tier
 from foretrain.system.site import Site
 from foretrain.system.stack import Stack
 from foretrain.workload.model import Model
@@ -131,6 +133,9 @@ def _resolve(draft: _Draft, system_name: str) -> Scenario:
     problems = _machine_rules(workload, cluster)
     if problems:
         raise InputError(problems)
+    offload_tier = document["strategy"].get("offload_tier")
+    if offload_tier in TIERS:
+        tier(cluster.server, offload_tier)
     models = default_models()
     strategy = choose(workload, document["strategy"], cluster, stack, models, draft.notes, draft.where.get("strategy"))
     tokens_per_step = workload.recipe.seq_len * workload.recipe.global_batch_size

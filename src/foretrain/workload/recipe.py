@@ -30,7 +30,8 @@ class Recipe:
     """``seq_len`` tokens per sequence (padding included), ``document_lens`` tokens of the documents packed into it (empty: one
     document), ``global_batch_size`` sequences per optimizer step, ``tokens`` of the whole run.
 
-    ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``full``, ``palm``,
+    ``input_byte_per_token``: what the file system delivers per token (4: token numbers of 32 bits; an image or a video clip takes its file
+    over its tokens). ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``full``, ``palm``,
     ``megatron`` or ``6n``.
     """
 
@@ -42,6 +43,7 @@ class Recipe:
     dropout: bool = False
     document_lens: tuple[Size, ...] = ()
     batch_ramp: BatchRamp | None = None
+    input_byte_per_token: Annotated[Num, Quantity("B", ge=0)] = 4.0
     flop_convention: Literal["causal", "full", "palm", "megatron", "6n"] = "causal"
 
 
