@@ -82,7 +82,6 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
         offload_write_byte=offload.write_byte,
         offload_hidden_byte=sum(move.read_byte + move.write_byte for move in streamed) * strategy.num_microbatches,
         offload_tier=strategy.offload_tier,
-        offload_update=strategy.offload_update,
         tier_byte=tier_bytes(heaviest, in_flight(strategy, 0) * kept, recipe, strategy),
         input_byte=tokens_per_step * recipe.input_byte_per_token,
         checkpoint_byte=parameters * sum(recipe.precision.byte(part) for part in ("weights", "master"))

@@ -23,12 +23,12 @@ OPTIMIZER_MOMENTS = {"adam": 2.0, "adamw": 2.0, "sgd": 1.0}
 
 
 def model_states(
-    params: Num, recipe: Recipe, *, zero: int, shards: Num, offload: Num = 0.0, parameter_offload: Num = 0.0
+    params: Num, recipe: Recipe, *, zero: int, shards: Num, offload: Num = 0.0, parameter_offload: Num = 0.0, offload_master: bool = True
 ) -> dict[str, Num]:
     """Bytes of weights, gradients, master copy and moments of ``params`` parameters held by one rank.
 
-    The shares ``offload`` of master copy and moments and ``parameter_offload`` of the weights are outside the chip. Stage 1 divides master
-    and moments by ``shards``, stage 2 also gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
+    The shares ``offload`` of moments and (``offload_master``) master copy and ``parameter_offload`` of the weights are outside the chip.
+    Stage 1 divides master and moments by ``shards``, stage 2 also gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
 
     >>> from foretrain.workload.recipe import Recipe
     >>> recipe = Recipe(seq_len=1, global_batch_size=1, tokens=1)
@@ -36,10 +36,11 @@ def model_states(
     7.5
     """
     precision = recipe.precision
+    master = 1 - offload * offload_master
     return {
         "weights": params * (1 - parameter_offload) * precision.byte("weights") / (shards if zero >= 3 else 1),
         "gradients": params * precision.byte("grads") / (shards if zero >= 2 else 1),
-        "master": params * (1 - offload) * precision.byte("master") / (shards if zero >= 1 else 1),
+        "master": params * master * precision.byte("master") / (shards if zero >= 1 else 1),
         "moments": params * (1 - offload) * precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer] / (shards if zero >= 1 else 1),
     }
 
@@ -138,6 +139,7 @@ def stage_memory(
             shards=strategy.dp * strategy.cp,
             offload=strategy.optimizer_offload,
             parameter_offload=strategy.parameter_offload,
+            offload_master=strategy.offload_master,
         ),
         "activations": flying * (layers + ends),
         "logits": logits,

@@ -47,14 +47,15 @@ def offloaded_params(params: Num, strategy: Strategy) -> Num:
     return params / (strategy.dp * strategy.cp if strategy.zero >= 1 else 1) * strategy.optimizer_offload
 
 
-def state_byte(recipe: Recipe) -> float:
-    """Bytes of master copy and moments per parameter.
+def state_byte(recipe: Recipe, strategy: Strategy) -> float:
+    """Bytes of moments and master copy outside the chip per parameter; CPUs that update need a master copy even if the chip keeps its own.
 
-    >>> state_byte(Recipe(seq_len=1, global_batch_size=1, tokens=1))
+    >>> state_byte(Recipe(seq_len=1, global_batch_size=1, tokens=1), Strategy())
     12.0
     """
     precision = recipe.precision
-    return precision.byte("master") + precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer]
+    master = precision.byte("master") if strategy.offload_master or strategy.offload_update == "host" else 0.0
+    return master + precision.byte("moments") * OPTIMIZER_MOMENTS[recipe.optimizer]
 
 
 def optimizer_offload(params: Num, recipe: Recipe, strategy: Strategy) -> OptimizerOffload:
@@ -70,7 +71,7 @@ def optimizer_offload(params: Num, recipe: Recipe, strategy: Strategy) -> Optimi
     streamed = 0.0 if strategy.offload_update == "host" and strategy.offload_tier == "host" else 1.0
     on_chip = params / (strategy.dp * strategy.cp if strategy.zero >= 1 else 1) - by_host * moved
     stay_outside = strategy.parameter_offload
-    states = streamed * moved * state_byte(recipe)
+    states = streamed * moved * state_byte(recipe, strategy)
     return OptimizerOffload(
         host_byte=by_host * moved * update_byte(recipe),
         host_flop=by_host * moved * UPDATE_FLOP,
@@ -103,7 +104,7 @@ def tier_bytes(params: Num, activation_byte: Num, recipe: Recipe, strategy: Stra
     moved = offloaded_params(params, strategy)
     weights = params * strategy.parameter_offload * recipe.precision.byte("weights") / weight_shards(strategy)
     kept = activation_byte * (1.0 if strategy.activation_offload == "layer" else 0.0)
-    held = moved * state_byte(recipe) + weights + kept
+    held = moved * state_byte(recipe, strategy) + weights + kept
     gradients = moved * recipe.precision.byte("grads") * (1.0 if strategy.offload_update == "host" else 0.0)
     if strategy.offload_tier == "host":
         return {"host": held + gradients}

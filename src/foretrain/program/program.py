@@ -90,7 +90,7 @@ class Program:
     all ranks, in the recipe's convention; ``recompute_flop``: FLOP that are executed again, same convention. Offload, per rank and
     step: ``offload_host_byte`` moved in host memory by the optimizer there and ``offload_host_flop`` its arithmetic, ``offload_link_byte``
     between chip and host for it, ``offload_read_byte`` and ``offload_write_byte`` of states and weights between ``offload_tier`` and where
-    they are updated (``offload_update``), ``offload_hidden_byte`` streamed by the blocks, which may hide under compute. ``tier_byte``:
+    they are updated, ``offload_hidden_byte`` streamed by the blocks, which may hide under compute. ``tier_byte``:
     what a rank keeps in each tier. ``input_byte`` is read from the file system per step by all ranks together.
     """
 
@@ -120,7 +120,6 @@ class Program:
     math_dtype: str
     flop_convention: str
     offload_tier: OffloadTier = "host"
-    offload_update: Literal["host", "chip"] = "host"
     offload_host_flop: Num = 0.0
     offload_read_byte: Num = 0.0
     offload_write_byte: Num = 0.0

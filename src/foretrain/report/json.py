@@ -116,6 +116,11 @@ def _program(result: Result) -> Document:
         "recompute_flop_per_step": program.recompute_flop,
         "token_per_step": program.tokens_per_step,
         "checkpoint_byte": program.checkpoint_byte,
+        "input_byte_per_step": program.input_byte,
+        "offload_byte_per_step": program.offload_hidden_byte
+        + program.offload_link_byte
+        + program.offload_read_byte
+        + program.offload_write_byte,
     }
 
 

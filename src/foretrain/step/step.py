@@ -78,7 +78,7 @@ def time_program(
         reduce_s=waiting("backward"),
         bare_s=seconds(tuple(call for call in program.step_collectives if call.hidden_under == "none")),
         host_optimizer_s=host_s,
-        offload_s=update_transfer_time(program, server, host_s if program.offload_update == "host" else once_s),
+        offload_s=update_transfer_time(program, server, once_s + host_s),
     )
 
 
@@ -97,7 +97,7 @@ def update_transfer_time(program: Program, server: Server, update_s: Num) -> Num
     """Seconds of transfers for the update that nothing hides.
 
     Gradients go to the host and weights come back, before and after its update: both wait. States of a farther tier, or of any tier when
-    the chip updates them, are streamed beside the update and cost what exceeds ``update_s``.
+    the chip updates them, are streamed beside the update and cost what exceeds ``update_s``, the whole update on chip and host.
     """
     link_s = program.offload_link_byte / (server.host_link_byte_per_s * server.host_link_efficiency)
     streamed_s = transfer_s(tier(server, program.offload_tier), program.offload_read_byte, program.offload_write_byte)

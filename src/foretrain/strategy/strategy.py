@@ -28,11 +28,12 @@ class Strategy:
     optimizer), 2 also gradients, 3 also weights (FSDP). ``stage_layers`` gives the layers of each of the
     ``pp`` stages; empty lets ``strategy.layout`` choose. ``mesh`` lists the axes from the innermost
     (neighbouring chips) to the outermost.
-    Offload: ``offload_tier`` is the memory that takes what leaves the chip. ``optimizer_offload`` is the share of master copy and moments
-    kept there, ``offload_update`` where they are updated: on the ``host`` by its CPUs (ZeRO-Offload) or on the ``chip``, to which they
-    are then streamed. ``parameter_offload`` is the share of the weights kept there and streamed in layer by layer (ZeRO-Infinity).
-    ``activation_offload`` ``layer`` moves each layer's stored activations out and back. ``live_params``: parameters that ZeRO-3 may
-    leave gathered (DeepSpeed's ``stage3_max_live_parameters``); never less than the layer in use and the next one.
+    Offload: ``offload_tier`` is the memory that takes what leaves the chip. ``optimizer_offload`` is the share of moments and master copy
+    kept there (without ``offload_master`` the chip keeps the master copy, as in Megatron Core), ``offload_update`` where they are updated:
+    on the ``host`` by its CPUs (ZeRO-Offload) or on the ``chip``, to which they are then streamed. ``parameter_offload`` is the share of
+    the weights kept there and streamed in layer by layer (ZeRO-Infinity). ``activation_offload`` ``layer`` moves each layer's stored
+    activations out and back. ``live_params``: parameters that ZeRO-3 may leave gathered (DeepSpeed's ``stage3_max_live_parameters``);
+    never less than the layer in use and the next one.
     """
 
     tp: Degree = 1
@@ -59,6 +60,7 @@ class Strategy:
     parameter_offload: Annotated[Num, Quantity(ge=0, le=1)] = 0.0
     offload_tier: OffloadTier = "host"
     offload_update: Literal["host", "chip"] = "host"
+    offload_master: bool = True
     live_params: Annotated[Num, Quantity(ge=0, le=1e15)] = 0.0
     stage_layers: tuple[Word, ...] = ()
     build: Build = Build()
