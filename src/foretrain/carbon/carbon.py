@@ -39,7 +39,7 @@ def account_carbon(run: Run, energy: Energy, cluster: Cluster, site: Site, embod
         operational_location_kg=total(operational["location"]),
         operational_market_kg=total(operational["market"]),
         embodied_kg=total(making),
-        embodied_boundary=server.embodied_boundary,
+        embodied_boundary="; ".join(filter(None, (server.embodied_boundary, cluster.storage.embodied_boundary))),
         parts_kg=parts_kg,
         water_l=energy.it_j * site.wue_l_per_j,
     )

@@ -14,8 +14,8 @@ class Storage:
     """``write_byte_per_s`` and ``read_byte_per_s`` of the whole file system, and what one server can move at most.
 
     ``capacity_byte_per_chip``: raw capacity that is kept for every chip it serves; ``w_per_byte``: power at the plug of the storage
-    servers over their capacity; ``embodied_kg_per_byte``: cradle-to-gate carbon of drives and storage servers over their capacity. All 0
-    where the storage is left out of the bill.
+    servers over their capacity; ``embodied_kg_per_byte``: cradle-to-gate carbon of drives and storage servers over their capacity, on the
+    boundary ``embodied_boundary``. All 0 where the storage is left out of the bill.
     """
 
     name: str
@@ -24,4 +24,5 @@ class Storage:
     server_byte_per_s: Annotated[Num, Quantity("B/s", gt=0)]
     capacity_byte_per_chip: Annotated[Num, Quantity("B", ge=0)] = 0.0
     w_per_byte: Annotated[Num, Quantity("W/B", ge=0)] = 0.0
+    embodied_boundary: str = ""
     embodied_kg_per_byte: Annotated[Num, Quantity("kg/B", ge=0)] = 0.0
