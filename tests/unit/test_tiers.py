@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from foretrain.carbon.account import Amortisation
+from foretrain.carbon.footprint import storage_kg
+from foretrain.core.constants import J_PER_KWH
 from foretrain.core.errors import InputError
 from foretrain.core.terms import total
+from foretrain.energy.energy import account_energy
 from foretrain.report.json import as_document
 from foretrain.report.text import plain, screen
 from foretrain.run.goodput import input_stall
@@ -22,7 +26,7 @@ from foretrain.simulate.simulate import simulate_scenario
 from foretrain.step.fits import fullness, verdict
 from foretrain.system.memory import TIERS, MemoryTier, transfer_s
 from foretrain.system.server import host_tier
-from tests.bill import machine, step_of
+from tests.bill import Metered, logged, machine, step_of
 from tests.plans import base, with_plan
 
 PLAN = {"tp": 1, "pp": 1, "dp": 8, "microbatch_size": 1, "recompute": "none", "zero": 3, "global_batch_size": 8, "seq_len": 4096}
@@ -271,7 +275,12 @@ def bill_part(result: Result, name: str) -> float:
 
 
 def test_storage_by_hand() -> None:
-    """16 chips for a day with 10 TB each at 10 W/TB: 38.4 kWh before PUE."""
-    cluster = machine(16.0)
-    storage = dataclasses.replace(cluster.storage, capacity_byte_per_chip=10e12, w_per_byte=1e-11)
-    assert storage.capacity_byte_per_chip * storage.w_per_byte * 16 * 24 / 1000 == pytest.approx(38.4)
+    """16 chips for a day with 10 TB each at 10 W/TB: 38.4 kWh before PUE; 50 kg/TB over six years: 3.65 kg."""
+    plain_machine = machine(16.0)
+    storage = dataclasses.replace(plain_machine.storage, capacity_byte_per_chip=10e12, w_per_byte=1e-11, embodied_kg_per_byte=5e-11)
+    day = logged(16.0, 24.0)
+    site = base().site
+    energy = account_energy(day, dataclasses.replace(plain_machine, storage=storage), site, Metered(mean_w=700.0))
+    assert float(energy.parts_j["storage"]) / J_PER_KWH == pytest.approx(38.4)
+    life = Amortisation(life_s=6 * 365 * 86400.0, utilisation=1.0)
+    assert storage_kg(storage, day.chip_s, life) == pytest.approx(16 * 500 / (6 * 365))

@@ -10,7 +10,7 @@ from foretrain.core.units import Quantity
 
 CPU_ADAM_EFFICIENCY = 0.45
 """Share of the host's memory bandwidth that DeepSpeed's vectorised CPU Adam reaches (range 0.07 to 0.55). ZeRO-Offload (Ren et al., arXiv
-2101.06840, table of Adam latencies) gives 0.22 s for 1e9 and 2.57 s for 10e9 parameters on two sockets with 256 GB/s: 28 bytes a
+2101.06840, table 4) gives 0.22 s for 1e9 and 2.57 s for 10e9 parameters on two sockets with 256 GB/s: 28 bytes a
 parameter make 0.50 and 0.43. PyTorch's own CPU Adam takes 14.76 s for the larger one, 0.07."""
 
 
