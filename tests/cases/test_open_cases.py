@@ -55,6 +55,53 @@ def test_o_mem_02_states_estimate_is_not_the_need() -> None:
     assert {"activations", "gathered", "logits"} <= set(memory.parts_byte)
 
 
+def test_o_mem_02_the_peak_shows_live_parameters_and_activations_beside_no_states() -> None:
+    """All states outside: what is left are gathered weights up to DeepSpeed's default of 1e9, activations, logits, buffers and the context.
+
+    Measured were 14.7 GB after the start, 19.9 GB after the first forward pass and 21.3 GB later, on 4 GPUs, for a batch that is not told.
+    """
+    plan = {"tp": 1, "pp": 1, "dp": 4, "zero": 3, "microbatch_size": 1, "global_batch_size": 4, "seq_len": 2048, "recompute": "none"}
+    words = ["optimizer_offload=1", "parameter_offload=1", "offload_master=true", "live_params=1e9"]
+    scenario = open_scenario("llama-2-7b", "dgx-a100", 4, plan, [f"strategy.{word}" for word in words])
+    memory = simulate_scenario(scenario).step.memory
+    assert memory.parts_byte["weights"] == memory.parts_byte["master"] == memory.parts_byte["moments"] == 0
+    assert memory.parts_byte["gathered"] > 2e9
+    assert memory.device_byte > 5 * zero3_states_estimate(6.805e9, 131e6, 4, frozenset({"optimizer", "params"}))
+
+
+@pytest.mark.parametrize("sequences", [6, 8, 10])
+def test_o_mem_12_optimizer_offload(sequences: int) -> None:
+    """A dense stand-in with the measured run's parameters per rank: 8.03e9 over 4 chips for 30.5e9 over 16, moments of 8 bytes on the host.
+
+    The source names no batch; with 6,000 to 10,000 tokens a chip the update on the CPUs takes most of the step. Measured
+    were 3.8 GB saved per quarter and 15.3 GB in all, 1.9 to 4.2 times the step time, linear, and 7 % of it back from hiding the transfers.
+    """
+    plan = {
+        "tp": 2,
+        "pp": 1,
+        "dp": 2,
+        "zero": 1,
+        "microbatch_size": 1,
+        "global_batch_size": sequences,
+        "seq_len": 4096,
+        "recompute": "none",
+    }
+    shares = (0.0, 0.25, 0.5, 0.75, 1.0)
+    steps = [
+        simulate_scenario(open_scenario("llama-3.1-8b", "dgx-h100", 4, plan, [f"strategy.optimizer_offload={share}"])).step
+        for share in shares
+    ]
+    saved_gb = [float(steps[0].memory.peak_byte - step.memory.peak_byte) / GB for step in steps]
+    seconds = [float(step.time.step_s) for step in steps]
+    assert saved_gb[-1] == pytest.approx(15.3, rel=0.25)
+    assert saved_gb[2] / saved_gb[-1] == pytest.approx(0.5, rel=0.05)
+    assert 2.5 < seconds[-1] / seconds[0] < 6.0
+    assert seconds == sorted(seconds)
+    parts = steps[-1].time.parts_s
+    assert parts["host_optimizer"] > 5 * parts["offload"], "CPU work, not the link"
+    assert float(parts["offload"]) / seconds[-1] == pytest.approx(0.07, abs=0.04)
+
+
 def test_o_mem_03_gpt2_small_to_the_byte() -> None:
     model = dataclasses.replace(model_of("gpt2-124m"), vocab_size=50304)
     assert num_parameters(model) == 124_475_904
@@ -190,7 +237,7 @@ def test_o_rep_02_the_log_and_the_calendar(overhead_s: float, days: float) -> No
     timed = dataclasses.replace(step, time=dataclasses.replace(step.time, step_s=1.85))
     run = simulate_run(timed, scenario.num_steps, 0.0, scenario.cluster)
     assert run.wall_s / SECOND_PER_DAY == pytest.approx(days, rel=0.01)
-    assert {"steps", "overhead", "evaluation", "checkpoint", "lost", "restart"} == {phase.purpose for phase in run.phases}
+    assert {"steps", "input", "overhead", "evaluation", "checkpoint", "lost", "restart"} == {phase.purpose for phase in run.phases}
 
 
 def test_o_pipe_03_an_error_one_can_read() -> None:
@@ -275,7 +322,7 @@ def test_o_val_04_optimizer_offload_works_with_a_pipeline() -> None:
     moved = simulate_scenario(open_scenario("llama-3.1-8b", "dgx-h100", 8, options, ["strategy.optimizer_offload=1.0"])).step
     for stage, params in kept.memory.stage_params.items():
         saved = kept.memory.stages[stage] - moved.memory.stages[stage]
-        assert saved == pytest.approx(params * 12 / 4, rel=1e-9)
+        assert saved == pytest.approx(params * 8 / 4, rel=1e-9), "Megatron Core moves the moments and keeps the master copy"
     assert moved.time.step_s > kept.time.step_s
 
 

@@ -85,7 +85,7 @@ def closed(program: Program) -> float:
     nothing = (phase(0.0),) * 3
     times = Times(
         blocks=(layer, nothing, nothing), transfer_s=0.0, once_s=0.0, once_memory_s=0.0, gather_s=0.0, reduce_s=0.0, bare_s=0.0,
-        offload_s=0.0, offload_hidden_s=0.0,
+        host_optimizer_s=0.0, offload_s=0.0,
     )  # fmt: skip
     return float(ClosedForm().step_time(program, times).step_s)
 

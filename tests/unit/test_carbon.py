@@ -109,8 +109,8 @@ def test_accounting_chooses_the_total_and_hides_nothing() -> None:
         assert carbon.total_kg == pytest.approx(sum(carbon.parts_kg.values()), rel=1e-12)
     assert location.total_kg - market.total_kg == pytest.approx(432.0, rel=1e-9)
     assert set(location.parts_kg) == {
-        *(f"operational_{name}" for name in ("chips", "host", "network", "conversion", "facility")),
-        *(f"embodied_{name}" for name in ("board", "rest")),
+        *(f"operational_{name}" for name in ("chips", "host", "network", "storage", "conversion", "facility")),
+        *(f"embodied_{name}" for name in ("board", "rest", "storage")),
     }
 
 

@@ -64,7 +64,7 @@ def test_published_energy_of_logged_runs(num_chips: float, hours: float, watts: 
 def test_every_loss_enters_once() -> None:
     cluster, site = machine(16.0), site_of(pue=1.25)
     energy = account_energy(logged(16.0, 1.0), cluster, site, Metered(mean_w=700.0))
-    expected = {"chips": 16 * 700.0, "host": 2 * 2050.0, "network": 1600.0}
+    expected = {"chips": 16 * 700.0, "host": 2 * 2050.0, "network": 1600.0, "storage": 0.0}
     expected["conversion"] = (expected["chips"] + expected["host"]) * (1 / 0.94 - 1)
     expected["facility"] = 0.25 * sum(expected.values())
     assert dict(energy.parts_j) == pytest.approx({name: watts * SECOND_PER_HOUR for name, watts in expected.items()})

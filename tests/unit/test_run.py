@@ -38,7 +38,7 @@ def test_calendar_days_include_the_overhead_between_steps(overhead_s: float, day
     assert run.num_steps == 95367.0
     assert run.wall_s / SECOND_PER_DAY == pytest.approx(days, rel=1e-3)
     assert run.goodput == pytest.approx(1.85 / (1.85 + overhead_s), rel=1e-12)
-    assert list(seconds(run)) == ["steps", "overhead", "evaluation", "checkpoint", "lost", "restart"]
+    assert list(seconds(run)) == ["steps", "input", "overhead", "evaluation", "checkpoint", "lost", "restart"]
 
 
 def test_checkpoint_moves_at_the_slower_of_servers_and_file_system() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from foretrain.carbon.account import Amortisation
 from foretrain.core.numeric import Num
+from foretrain.system.storage import Storage
 
 
 def amortised(embodied_kg: Num, used_s: Num, amortisation: Amortisation) -> Num:
@@ -24,3 +25,8 @@ def amortised(embodied_kg: Num, used_s: Num, amortisation: Amortisation) -> Num:
 def embodied_parts(server_kg: Mapping[str, Num], server_s: Num, amortisation: Amortisation) -> Mapping[str, Num]:
     """kg CO2e by component of the server for ``server_s`` server-seconds of use."""
     return {name: amortised(kg, server_s, amortisation) for name, kg in server_kg.items()}
+
+
+def storage_kg(storage: Storage, chip_s: Num, amortisation: Amortisation) -> Num:
+    """kg CO2e of the file system that fall on ``chip_s`` chip-seconds: ``capacity per chip x kg per byte``, amortised like a server."""
+    return amortised(storage.capacity_byte_per_chip * storage.embodied_kg_per_byte, chip_s, amortisation)

@@ -19,10 +19,6 @@ EXIT_OK, EXIT_BAD_INPUT = 0, 2
 LONGEST_LINE = 2000
 
 
-def _file(name: str, text: str) -> Parameter:
-    return Parameter(name=name, group=_OUTPUT, help=text, negative=(), show_default=False)
-
-
 def make_app() -> App:
     """The command tree."""
     app = App(

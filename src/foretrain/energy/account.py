@@ -10,7 +10,7 @@ from foretrain.core.record import record
 
 @record
 class Energy:
-    """``parts_j`` sum to ``total_j`` at the facility's meter: chips, host, network, conversion, facility.
+    """``parts_j`` sum to ``total_j`` at the facility's meter: chips, host, network, storage, conversion, facility.
 
     ``it_j`` is what enters the IT equipment (AC side, before PUE). ``mean_w_per_chip``: IT power over chips and wall time;
     ``peak_w``: facility power during steps.

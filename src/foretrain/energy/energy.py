@@ -29,16 +29,19 @@ def account_energy(run: Run, cluster: Cluster, site: Site, power: PowerModel) ->
 
     ::
 
-        IT    = (chips + host) / psu_efficiency + network        (AC side)
+        IT    = (chips + host) / psu_efficiency + network + storage        (AC side)
         total = IT x PUE
 
-    Chips and host are DC; the network's switches and optics are AC. PUE enters here and nowhere else. The parts are
-    chips, host, network, conversion (what the power supplies lose) and facility (cooling and distribution).
+    Chips and host are DC; the network's switches and optics and the file system's servers are AC. The file system draws
+    ``capacity_byte_per_chip x w_per_byte`` for every chip, busy or not. PUE enters here and nowhere else. The parts are
+    chips, host, network, storage, conversion (what the power supplies lose) and facility (cooling and distribution).
     """
     server, network_w = cluster.server, cluster.fabric.switch_w
+    storage_w = cluster.storage.capacity_byte_per_chip * cluster.storage.w_per_byte
     chips_j: Num = 0.0
     host_j: Num = 0.0
     network_j: Num = 0.0
+    storage_j: Num = 0.0
     peak_w: Num = 0.0
     for phase in run.phases:
         chip_w = power.watts(server.chip, phase.busy)
@@ -47,11 +50,14 @@ def account_energy(run: Run, cluster: Cluster, site: Site, power: PowerModel) ->
         chips_j = chips_j + chip_s * chip_w
         host_j = host_j + chip_s * host_w
         network_j = network_j + chip_s * network_w
-        peak_w = maximum(peak_w, phase.num_chips * ((chip_w + host_w) / server.psu_efficiency + network_w) * site.pue)
+        storage_j = storage_j + chip_s * storage_w
+        drawn_w = (chip_w + host_w) / server.psu_efficiency + network_w + storage_w
+        peak_w = maximum(peak_w, phase.num_chips * drawn_w * site.pue)
     it_parts_j = {
         "chips": chips_j,
         "host": host_j,
         "network": network_j,
+        "storage": storage_j,
         "conversion": (chips_j + host_j) * (1.0 / server.psu_efficiency - 1.0),
     }
     it_j = total(it_parts_j)

@@ -19,8 +19,9 @@ from foretrain.program.communication import (
     tensor_parallel,
 )
 from foretrain.program.layers import Local, local_shapes
-from foretrain.program.memory import kept_activations, moment_byte, stage_memory
-from foretrain.program.optimizer import offload_bytes, optimizer_ops
+from foretrain.program.memory import in_flight, kept_activations, moment_byte, stage_memory
+from foretrain.program.offload import block_offload, optimizer_offload, tier_bytes
+from foretrain.program.optimizer import optimizer_ops
 from foretrain.program.program import Block, Collective, Program, StageKind
 from foretrain.program.sharding import Held, ends_held, layer_held, table_parameters_per_rank
 from foretrain.strategy.layout import Stage, lay_out
@@ -57,7 +58,9 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
     )
     built = [_stage_kind(model, recipe, strategy, stage, kinds) for stage in stages]
     heaviest = _heaviest([held for _, held in built])
-    host_byte, link_byte = offload_bytes(heaviest, recipe, strategy)
+    offload = optimizer_offload(heaviest, recipe, strategy)
+    kept = _kept_by_longest_stage(model, recipe, strategy, stages)
+    streamed = block_offload(heaviest, kept, recipe, strategy)
     sequences = strategy.microbatch_size * strategy.num_microbatches * strategy.dp
     tokens_per_step = recipe.seq_len * sequences
     parameters = num_parameters(model)
@@ -82,9 +85,15 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
         useful_tokens_per_step=tokens_per_step * packing_efficiency(recipe.seq_len, recipe.document_lens),
         model_flop=flop,
         recompute_flop=recompute_flop(model, recipe, strategy, flop, tokens_per_step),
-        offload_host_byte=host_byte,
-        offload_link_byte=link_byte,
-        offload_hidden_byte=2.0 * _offloaded_activations(model, recipe, strategy, stages) * strategy.num_microbatches,
+        offload_host_byte=offload.host_byte,
+        offload_host_flop=offload.host_flop,
+        offload_link_byte=offload.link_byte,
+        offload_read_byte=offload.read_byte,
+        offload_write_byte=offload.write_byte,
+        offload_hidden_byte=sum(move.read_byte + move.write_byte for move in streamed) * strategy.num_microbatches,
+        offload_tier=strategy.offload_tier,
+        tier_byte=tier_bytes(heaviest, in_flight(strategy, 0) * kept, recipe, strategy),
+        input_byte=tokens_per_step * recipe.input_byte_per_token,
         checkpoint_byte=checkpoint_byte(model, recipe),
         num_communicators=num_communicators(strategy),
         peak_moment=PEAK_MOMENT,
@@ -137,10 +146,8 @@ def _matrices(model: Model, strategy: Strategy) -> list[tuple[int, int, Num]]:
     return result
 
 
-def _offloaded_activations(model: Model, recipe: Recipe, strategy: Strategy, stages: Sequence[Stage]) -> Num:
-    """Bytes of one microbatch's stored activations on the stage with the most layers, if they are moved to the host."""
-    if strategy.activation_offload == "none":
-        return 0.0
+def _kept_by_longest_stage(model: Model, recipe: Recipe, strategy: Strategy, stages: Sequence[Stage]) -> Num:
+    """Bytes of one microbatch's stored activations on the stage with the most layers."""
     kinds = tuple(dict.fromkeys(layer_kinds(model)))
     most = max(stages, key=lambda stage: stage.num_layers)
     total: Num = 0.0
@@ -157,7 +164,10 @@ def _layer_block(model: Model, recipe: Recipe, strategy: Strategy, kind: LayerKi
         *(expert_parallel(model, recipe, strategy, local) if kind.experts else ()),
         *sharded_weights(layer_held(model, recipe, strategy, kind), recipe, strategy),
     ]
-    return Block(name=_block_name(kind), ops=layers.layer(model, recipe, strategy, kind), collectives=tuple(collectives))
+    held = layer_held(model, recipe, strategy, kind)
+    moves = block_offload(held, kept_activations(model, recipe, strategy, local, kind), recipe, strategy)
+    ops = layers.layer(model, recipe, strategy, kind)
+    return Block(name=_block_name(kind), ops=ops, collectives=tuple(collectives), offload=moves)
 
 
 def _block_name(kind: LayerKind) -> str:
@@ -170,8 +180,10 @@ def _embedding_block(model: Model, recipe: Recipe, strategy: Strategy, local: Lo
     """The vocabulary-parallel look-up sums its partial rows over tp, forward only."""
     pair = [(1.0 * model.hidden_size, 1.0 * model.hidden_size)]
     forward = [call for call in tensor_parallel(recipe, strategy, local, pair, again=False) if call.phase == "forward"]
-    gathered = sharded_weights(ends_held(model, recipe, strategy, embedding=True, head=False), recipe, strategy)
-    return Block(name="embedding", ops=layers.embedding(model, recipe, strategy), collectives=(*forward[-1:], *gathered))
+    held = ends_held(model, recipe, strategy, embedding=True, head=False)
+    calls = (*forward[-1:], *sharded_weights(held, recipe, strategy))
+    moves = block_offload(held, 0.0, recipe, strategy)
+    return Block(name="embedding", ops=layers.embedding(model, recipe, strategy), collectives=calls, offload=moves)
 
 
 def _head_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> Block:
@@ -180,8 +192,10 @@ def _head_block(model: Model, recipe: Recipe, strategy: Strategy, local: Local) 
     calls = tensor_parallel(recipe, strategy, local, pair, again=False)
     gather = [call for call in calls if call.phase == "forward" and call.op == "all_gather"]
     backward = [call for call in calls if call.phase == "backward" and call.op != "all_gather"]
-    gathered = sharded_weights(ends_held(model, recipe, strategy, embedding=False, head=True), recipe, strategy)
-    return Block(name="head", ops=layers.head(model, recipe, strategy), collectives=(*gather, *backward, *gathered))
+    held = ends_held(model, recipe, strategy, embedding=False, head=True)
+    talk = (*gather, *backward, *sharded_weights(held, recipe, strategy))
+    moves = block_offload(held, 0.0, recipe, strategy)
+    return Block(name="head", ops=layers.head(model, recipe, strategy), collectives=talk, offload=moves)
 
 
 def _stage_kind(model: Model, recipe: Recipe, strategy: Strategy, stage: Stage, kinds: tuple[LayerKind, ...]) -> tuple[StageKind, Held]:

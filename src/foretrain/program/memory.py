@@ -9,11 +9,12 @@ with sequence parallelism, equations 2 and 4) follow for a GPT layer with dropou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.numeric import Num, maximum, minimum
 from foretrain.program.layers import Local, local_shapes
-from foretrain.program.sharding import Held, layer_held
+from foretrain.program.sharding import Held, held_shard, layer_held
 from foretrain.strategy.layout import Stage
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.counting import DENSE, crosses, gates
@@ -38,11 +39,21 @@ def moment_byte(recipe: Recipe, *, table: bool = False) -> float:
     return count * (BLOCK_BYTE if recipe.optimizer == "adam8bit" else recipe.precision.byte("moments"))
 
 
-def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num, offload: Num = 0.0, frozen: Num = 0.0) -> dict[str, Num]:
+def model_states(
+    params: Num,
+    recipe: Recipe,
+    *,
+    zero: int,
+    shards: Num,
+    offload: Num = 0.0,
+    parameter_offload: Num = 0.0,
+    offload_master: bool = True,
+    frozen: Num = 0.0,
+) -> dict[str, Num]:
     """Bytes of weights, gradients, master copy and moments of ``params`` parameters held by one rank, ``frozen`` of which do not learn.
 
-    The share ``offload`` of master copy and moments is in host memory. Stage 1 divides master and moments by ``shards``, stage 2 also
-    gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
+    The shares ``offload`` of moments and (``offload_master``) master copy and ``parameter_offload`` of the weights are outside the chip.
+    Stage 1 divides master and moments by ``shards``, stage 2 also gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
 
     >>> from foretrain.workload.recipe import Recipe
     >>> recipe = Recipe(seq_len=1, global_batch_size=1, tokens=1)
@@ -50,12 +61,12 @@ def model_states(params: Num, recipe: Recipe, *, zero: int, shards: Num, offload
     7.5
     """
     precision, trained = recipe.precision, params - frozen
-    kept = trained * (1 - offload) / (shards if zero >= 1 else 1)
+    kept = trained / (shards if zero >= 1 else 1)
     return {
-        "weights": params * precision.byte("weights") / (shards if zero >= 3 else 1),
+        "weights": params * (1 - parameter_offload) * precision.byte("weights") / (shards if zero >= 3 else 1),
         "gradients": trained * precision.byte("grads") / (shards if zero >= 2 else 1),
-        "master": kept * precision.byte("master"),
-        "moments": kept * moment_byte(recipe),
+        "master": kept * (1 - offload * offload_master) * precision.byte("master"),
+        "moments": kept * (1 - offload) * moment_byte(recipe),
     }
 
 
@@ -66,10 +77,16 @@ def stage_states(held: Held, ends: Held, recipe: Recipe, strategy: Strategy) -> 
     """
     offload = strategy.optimizer_offload
     shards = strategy.dp * strategy.cp / strategy.dp_replicate
-    rest = model_states(held.params, recipe, zero=strategy.zero, shards=shards, offload=offload, frozen=held.params - held.trained)
-    frozen = held.experts - held.trained_experts
-    replicas = strategy.expert_replicas
-    routed = model_states(held.experts, recipe, zero=strategy.zero, shards=replicas, offload=offload, frozen=frozen)
+    states = partial(
+        model_states,
+        recipe=recipe,
+        zero=strategy.zero,
+        offload=offload,
+        parameter_offload=strategy.parameter_offload,
+        offload_master=strategy.offload_master,
+    )
+    rest = states(held.params, shards=shards, frozen=held.params - held.trained)
+    routed = states(held.experts, shards=strategy.expert_replicas, frozen=held.experts - held.trained_experts)
     further = ends.trained * (1 - offload) / (shards if strategy.zero >= 1 else 1) * (moment_byte(recipe, table=True) - moment_byte(recipe))
     return {name: value + routed[name] + (further if name == "moments" else 0.0) for name, value in rest.items()}
 
@@ -200,6 +217,7 @@ def stage_memory(
     stored: Num = 0.0
     working: Num = 0.0
     gathered: Num = 0.0
+    buffers: Num = 0.0
     for kind, count in layers:
         sizes = local_shapes(model, recipe, strategy, encoder=True) if kind.encoder else local
         resident = count if strategy.activation_offload == "none" else min(count, 2)
@@ -208,7 +226,9 @@ def stage_memory(
         core = core_activations(model, recipe, strategy, sizes, kind) if strategy.recompute == "selective" else 0.0
         gradients = mlp_activations(model, recipe, strategy, sizes, kind) + sizes.region_tokens * h * e
         working = maximum(working, again + core + gradients)
-        gathered = maximum(gathered, gathered_bytes(layer_held(model, recipe, strategy, kind), recipe, strategy))
+        layer = layer_held(model, recipe, strategy, kind)
+        gathered = maximum(gathered, gathered_bytes(layer, held, recipe, strategy))
+        buffers = maximum(buffers, offload_buffer_bytes(layer, recipe, strategy))
     tables = stage.embedding * region * (mask + (e if model.embedding_norm else 0.0)) + stage.head * region * 2 * e
     logits = stage.head * logits_bytes(model, recipe, strategy, local)
     boundary = min(strategy.pp - 1, 1) * 2 * region * e
@@ -218,15 +238,26 @@ def stage_memory(
         "logits": logits,
         "working": maximum(working - logits, 0.0),
         "gathered": gathered,
+        "offload_buffers": buffers,
         "pipeline_buffers": boundary,
     }
 
 
-def gathered_bytes(layer: Held, recipe: Recipe, strategy: Strategy) -> Num:
-    """ZeRO-2 and 3 buffers: the layer in use and the next one gathered (stage 3), and one layer's gradients before they are scattered."""
+def gathered_bytes(layer: Held, held: Held, recipe: Recipe, strategy: Strategy) -> Num:
+    """ZeRO-2 and 3 buffers [bytes]: gathered weights (stage 3), and one layer's gradients before they are scattered.
+
+    Gathered are the layer in use and the next one; up to ``live_params`` of everything ``held`` where the software leaves
+    what it has gathered until that limit (DeepSpeed's ``stage3_max_live_parameters``, 1e9 as it comes).
+    """
     weights, grads = recipe.precision.byte("weights"), recipe.precision.byte("grads")
-    learning = layer.trained + layer.trained_experts
-    return layer.total * (2 * weights if strategy.zero >= 3 else 0.0) + learning * (grads if strategy.zero >= 2 else 0.0)
+    gathered = maximum(2 * layer.total, minimum(strategy.live_params, held.total)) if strategy.zero >= 3 else 0.0
+    return gathered * weights + (layer.trained + layer.trained_experts) * (grads if strategy.zero >= 2 else 0.0)
+
+
+def offload_buffer_bytes(layer: Held, recipe: Recipe, strategy: Strategy) -> Num:
+    """Buffers for weights that stay outside the chip [bytes]: the layer in use and the next one on its way; shards of them at stage 3,
+    where the whole layers are counted as gathered."""
+    return 2 * held_shard(layer, strategy, 3) * strategy.parameter_offload * recipe.precision.byte("weights")
 
 
 def zero3_states_estimate(params: Num, largest_layer_params: Num, num_chips: Num, offload: frozenset[str] = frozenset()) -> Num:

@@ -9,15 +9,13 @@ from foretrain.core.numeric import Num
 from foretrain.program.memory import moment_byte
 from foretrain.program.op import Ops
 from foretrain.program.rows import Rows
-from foretrain.program.sharding import Held
+from foretrain.program.sharding import Held, trained_shard
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.recipe import Recipe
 
 UNFUSED_PASSES = 3.0
 """An optimizer written as a chain of elementwise kernels moves its states about three times as often as a fused one (assumption, range
 2 to 5: the number of temporaries of Adam's update as written in PyTorch's foreach implementation)."""
-
-
 NEWTON_SCHULZ_STEPS = 5.0
 """Iterations of Muon's orthogonalisation (Jordan et al., Muon, 2024; kept by Liu et al., arXiv 2502.16982, section 2.1)."""
 
@@ -30,24 +28,8 @@ def update_byte(recipe: Recipe) -> float:
     return precision.byte("grads") + 2 * master + 2 * moment_byte(recipe) + written
 
 
-def trained_shard(held: Held, strategy: Strategy, stage: int) -> Num:
-    """Trained parameters that one rank keeps when ZeRO ``stage`` divides them, experts over their own replicas."""
-    divided = strategy.zero >= stage
-    shards = strategy.dp * strategy.cp / strategy.dp_replicate if divided else 1
-    return held.trained / shards + held.trained_experts / (strategy.expert_replicas if divided else 1)
-
-
-def offload_bytes(held: Held, recipe: Recipe, strategy: Strategy) -> tuple[Num, Num]:
-    """Bytes per step that an optimizer on the host moves in host memory, and between chip and host (gradients down, weights up).
-
-    Linear in the offloaded share, as ZeRO-Offload's design has it (Ren et al., arXiv 2101.06840, section 4).
-    """
-    moved = trained_shard(held, strategy, 1) * strategy.optimizer_offload
-    return moved * update_byte(recipe), moved * (recipe.precision.byte("grads") + recipe.precision.byte("weights"))
-
-
 def optimizer_ops(held: Held, matrices: Sequence[tuple[int, int, Num]], recipe: Recipe, strategy: Strategy) -> Ops:
-    """The update of the rank's shard.
+    """The update of the rank's shard; what the host updates (``program.offload``) is not among it.
 
     A fused update reads gradient, master copy and moments and writes master, moments and the 16-bit weight. The gradient norm reads all
     gradients once more, and clearing the gradient buffer writes it. Muon also orthogonalises every matrix.
@@ -59,7 +41,7 @@ def optimizer_ops(held: Held, matrices: Sequence[tuple[int, int, Num]], recipe: 
     """
     precision = recipe.precision
     own = trained_shard(held, strategy, 1)
-    kept = 1.0 - strategy.optimizer_offload
+    kept = 1.0 - strategy.optimizer_offload * (1.0 if strategy.offload_update == "host" else 0.0)
     rows = Rows()
     rows.stream("gradient norm", "backward", own * precision.byte("grads"))
     rows.stream("optimizer", "backward", own * kept * update_byte(recipe) * (1.0 if strategy.build.fused_optimizer else UNFUSED_PASSES))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Literal
 
 from foretrain.core.numeric import Num
 from foretrain.core.record import record
 from foretrain.program.op import Ops, Phase
+from foretrain.strategy.strategy import OffloadTier
 
 CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "dispatch", "broadcast", "send_recv"]
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
@@ -44,12 +46,25 @@ class Collective:
 
 
 @record
+class OffloadTransfer:
+    """Bytes that the ``phase`` of a block moves from (``read_byte``) and to (``write_byte``) the offload tier, per rank and microbatch."""
+
+    phase: Phase
+    read_byte: Num
+    write_byte: Num
+
+
+@record
 class Block:
-    """A repeated piece of the network (one layer, the embedding, the head) for one microbatch on one rank."""
+    """A repeated piece of the network (one layer, the embedding, the head) for one microbatch on one rank.
+
+    ``offload``: what its passes move between chip and offload tier while they compute.
+    """
 
     name: str
     ops: Ops
     collectives: tuple[Collective, ...]
+    offload: tuple[OffloadTransfer, ...] = ()
 
 
 @record
@@ -76,8 +91,10 @@ class Program:
     (gradients, parameters, tied embeddings). ``transfers`` are the collectives of one pipeline transfer between neighbouring stages,
     for one microbatch and model chunk. ``useful_tokens_per_step`` leaves out padding. ``model_flop``: model FLOP of the whole step, over
     all ranks, in the recipe's convention; ``recompute_flop``: FLOP that are executed again, same convention. Offload, per rank and
-    step: ``offload_host_byte`` moved in host memory by the optimizer there, ``offload_link_byte`` between chip and host for it,
-    ``offload_hidden_byte`` for activations, which may hide under compute.
+    step: ``offload_host_byte`` moved in host memory by the optimizer there and ``offload_host_flop`` its arithmetic, ``offload_link_byte``
+    between chip and host for it, ``offload_read_byte`` and ``offload_write_byte`` of states and weights between ``offload_tier`` and where
+    they are updated, ``offload_hidden_byte`` streamed by the blocks, which may hide under compute. ``tier_byte``:
+    what a rank keeps in each tier. ``input_byte`` is read from the file system per step by all ranks together.
     """
 
     blocks: tuple[Block, ...]
@@ -105,3 +122,9 @@ class Program:
     peak_moment: str
     math_dtype: str
     flop_convention: str
+    offload_tier: OffloadTier = "host"
+    offload_host_flop: Num = 0.0
+    offload_read_byte: Num = 0.0
+    offload_write_byte: Num = 0.0
+    tier_byte: Mapping[OffloadTier, Num] = field(default_factory=dict)
+    input_byte: Num = 0.0

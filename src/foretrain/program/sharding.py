@@ -64,6 +64,22 @@ class Held:
         return (rest, (expert_shard, self.experts, self.trained_experts)) if self.mixture else (rest,)
 
 
+def held_shard(held: Held, strategy: Strategy, stage: int) -> Num:
+    """Parameters that one rank keeps when ZeRO ``stage`` divides them, experts over their own replicas."""
+    return _shard(held.params, held.experts, strategy, stage)
+
+
+def trained_shard(held: Held, strategy: Strategy, stage: int) -> Num:
+    """Those of ``held_shard`` that learn."""
+    return _shard(held.trained, held.trained_experts, strategy, stage)
+
+
+def _shard(rest: Num, experts: Num, strategy: Strategy, stage: int) -> Num:
+    if strategy.zero < stage:
+        return rest + experts
+    return rest / (strategy.dp * strategy.cp / strategy.dp_replicate) + experts / strategy.expert_replicas
+
+
 def layer_held(model: Model, recipe: Recipe, strategy: Strategy, kind: LayerKind) -> Held:
     """Parameters of one layer on one rank: matrices are cut over tp, norms, routers and the biases after a row-parallel layer are copied.
 

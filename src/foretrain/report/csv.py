@@ -53,6 +53,8 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("operational_market_kg", "carbon.operational_market_kg"),
     ("embodied_kg", "carbon.embodied_kg"),
     ("water_l", "carbon.water_l"),
+    ("memory_offload_buffers_byte", "memory.parts.offload_buffers"),
+    ("step_host_optimizer_s", "step.parts.host_optimizer"),
 )
 """Column name and its path in the document. New columns are added at the end; names and order stay."""
 

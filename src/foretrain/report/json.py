@@ -94,6 +94,7 @@ def _subject(scenario: Scenario) -> Document:
     recipe, strategy, cluster = scenario.workload.recipe, scenario.strategy, scenario.cluster
     names = ("tp", "pp", "vpp", "dp", "cp", "ep", "etp", "microbatch_size", "num_microbatches", "zero")
     words = ("sequence_parallel", "recompute", "schedule", "flash_attention", "optimizer_offload", "activation_offload")
+    offload = ("parameter_offload", "offload_tier", "offload_update", "live_params")
     return {
         "model": scenario.model_name,
         "system": scenario.system_name,
@@ -110,7 +111,7 @@ def _subject(scenario: Scenario) -> Document:
         "precision": recipe.precision.math,
         "optimizer": recipe.optimizer,
         **{name: int(getattr(strategy, name)) for name in names},
-        **{name: getattr(strategy, name) for name in words},
+        **{name: getattr(strategy, name) for name in (*words, *offload)},
     }
 
 
@@ -125,6 +126,11 @@ def _program(result: Result) -> Document:
         "recompute_flop_per_step": program.recompute_flop,
         "token_per_step": program.tokens_per_step,
         "checkpoint_byte": program.checkpoint_byte,
+        "input_byte_per_step": program.input_byte,
+        "offload_byte_per_step": program.offload_hidden_byte
+        + program.offload_link_byte
+        + program.offload_read_byte
+        + program.offload_write_byte,
     }
 
 
@@ -139,6 +145,10 @@ def _memory(memory: Memory) -> Document:
         "worst_stage": int(memory.worst_stage),
         "peak_moment": memory.peak_moment,
         "parts": dict(memory.parts_byte),
+        "tiers": [
+            {"name": name, "need_byte": byte, "capacity_byte": capacity_or_none(memory.tier_capacity_byte[name])}
+            for name, byte in memory.tier_byte.items()
+        ],
         "stages": [
             {"name": name, "peak_byte": peak, "params": memory.stage_params[name]} for name, peak in memory.stages.items()
         ],
@@ -146,12 +156,18 @@ def _memory(memory: Memory) -> Document:
     return with_range(values, "peak_byte", "reserved_byte", "device_byte")
 
 
+def capacity_or_none(byte: Num) -> Num | None:
+    """A capacity, or nothing where the data do not state one."""
+    return byte if math.isfinite(byte) else None
+
+
 def _deepspeed_states(scenario: Scenario) -> float | None:
     """DeepSpeed's own estimate of model states for a pure ZeRO-3 plan, which users compare with its printed table; else nothing."""
     strategy, model = scenario.strategy, scenario.workload.model
     if strategy.zero < ZERO3 or strategy.world_size != strategy.dp:
         return None
-    offload = frozenset({"optimizer"} if strategy.optimizer_offload == 1 else ())
+    shares = {"optimizer": strategy.optimizer_offload, "params": strategy.optimizer_offload * strategy.parameter_offload}
+    offload = frozenset(name for name, share in shares.items() if share == 1)
     return float(zero3_states_estimate(num_parameters(model), largest_layer_parameters(model), strategy.dp, offload))
 
 

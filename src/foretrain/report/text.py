@@ -28,7 +28,8 @@ STEP_LABEL = {
     "pp_exposed": "exposed pipeline comm",
     "dp_exposed": "exposed data-parallel comm",
     "bubble": "pipeline bubble",
-    "offload": "offload to the host",
+    "host_optimizer": "optimizer on the host",
+    "offload": "exposed offload transfers",
 }
 MEMORY_LABEL = {
     "master": "master weights",
@@ -36,11 +37,12 @@ MEMORY_LABEL = {
     "working": "working tensors",
     "gathered": "gathered by ZeRO",
     "pipeline_buffers": "pipeline buffers",
+    "offload_buffers": "offload buffers",
 }
 VERDICT = {"fits": "FITS", "marginal": "MARGINAL", "oom": "OUT OF MEMORY"}
 _VERDICT_STYLE = {"fits": "bold green", "marginal": "bold yellow", "oom": "bold red"}
 MARGINAL_ADVICE = "what is left is below the usual error of memory predictions; free some memory before you rely on it"
-PHASE_LABEL = {"lost": "work lost to failures", "overhead": "between steps"}
+PHASE_LABEL = {"lost": "work lost to failures", "overhead": "between steps", "input": "waiting for data"}
 CONVENTION = {
     "causal": "causal (attention counted where the mask lets through)",
     "palm": "PaLM (attention counted over the whole square)",
@@ -159,11 +161,21 @@ def plan_words(s: Mapping[str, Any]) -> str:
         "sequence parallel" if s["sequence_parallel"] else "",
         "flash attention" if s["flash_attention"] else "attention not fused",
         s["optimizer"],
-        f"optimizer {s['optimizer_offload']:.0%} on the host" if s["optimizer_offload"] else "",
-        f"activations offloaded by {s['activation_offload']}" if s["activation_offload"] != "none" else "",
+        *_offload_words(s),
         f"stack {s['stack']}",
     ]
     return ", ".join(word for word in words if word)
+
+
+def _offload_words(s: Mapping[str, Any]) -> Iterator[str]:
+    """What the plan keeps outside the chips."""
+    place = "on the host" if s["offload_tier"] == "host" else f"in {s['offload_tier']} memory"
+    if s["optimizer_offload"]:
+        yield f"optimizer {s['optimizer_offload']:.0%} {place}, updated by the {s['offload_update']}"
+    if s["parameter_offload"]:
+        yield f"weights {s['parameter_offload']:.0%} {place}"
+    if s["activation_offload"] != "none":
+        yield f"activations offloaded by {s['activation_offload']}"
 
 
 def _tables(document: Mapping[str, Any]) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Checkpoints and failures: how much of a job's time they take."""
+"""Checkpoints, failures and waiting for data: how much of a job's time they take."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Interruptions:
 
 
 def transfer_time(num_byte: Num, storage_byte_per_s: Num, server_byte_per_s: Num, num_servers: Num) -> Num:
-    """Seconds to move a checkpoint of ``num_byte`` between all servers and the file system.
+    """Seconds to move ``num_byte`` of a checkpoint or of data between all servers and the file system.
 
     ``bytes / min(file system, servers x server)`` with both rates in B/s. Every server moves an equal share and the job waits:
     an upper bound where checkpoints are written in the background.
@@ -50,6 +50,17 @@ def checkpoint_times(checkpoint_byte: Num, cluster: Cluster) -> tuple[Num, Num]:
         transfer_time(checkpoint_byte, storage.write_byte_per_s, storage.server_byte_per_s, num_servers),
         transfer_time(checkpoint_byte, storage.read_byte_per_s, storage.server_byte_per_s, num_servers),
     )
+
+
+def input_stall(input_byte: Num, step_s: Num, cluster: Cluster) -> Num:
+    """Seconds per step that all chips wait for ``input_byte``, the data of one step, from the file system.
+
+    ``max(bytes / min(file system, servers x server) - step_s, 0)``: the next step's data are read while this one computes, once in all
+    (ranks of one replica share them), so only what is slower than the step is waited for (the data stall of Mohan et al., VLDB 14(5), 2021,
+    arXiv 2007.06775, for a full prefetch queue). The reading of this job has the file system to itself, and decoding costs nothing.
+    """
+    storage, num_servers = cluster.storage, ceil_div(cluster.num_chips, cluster.server.num_chips)
+    return maximum(transfer_time(input_byte, storage.read_byte_per_s, storage.server_byte_per_s, num_servers) - step_s, 0.0)
 
 
 def checkpoint_interval(write_s: Num, failure_per_s: Num, work_s: Num) -> Num:

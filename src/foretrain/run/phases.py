@@ -7,7 +7,7 @@ from typing import Literal
 from foretrain.core.numeric import Num
 from foretrain.core.record import record
 
-Purpose = Literal["steps", "overhead", "evaluation", "checkpoint", "lost", "restart"]
+Purpose = Literal["steps", "input", "overhead", "evaluation", "checkpoint", "lost", "restart"]
 
 
 @record
@@ -24,7 +24,7 @@ class Busy:
 
 @record
 class Phase:
-    """``duration_s`` wall-clock seconds in total over the run that ``num_chips`` spend on ``purpose``."""
+    """``duration_s`` wall-clock seconds in total over the run that ``num_chips`` spend on ``purpose``; ``input`` is waiting for data."""
 
     purpose: Purpose
     duration_s: Num

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrain.core.numeric import Num, floor_div, maximum, minimum
-from foretrain.run.goodput import checkpoint_times, interrupt
+from foretrain.run.goodput import checkpoint_times, input_stall, interrupt
 from foretrain.run.phases import Busy, Phase, Purpose, Run
 from foretrain.step.step import Step
 from foretrain.system.cluster import Cluster
@@ -34,21 +34,23 @@ def step_busy(time: StepTime) -> Busy:
     )
 
 
-def simulate_run(step: Step, num_steps: Num, checkpoint_byte: Num, cluster: Cluster) -> Run:
+def simulate_run(step: Step, num_steps: Num, checkpoint_byte: Num, cluster: Cluster, input_byte: Num = 0.0) -> Run:
     """A job of ``num_steps`` steps on all chips of ``cluster``, saving ``checkpoint_byte`` bytes per checkpoint.
 
-    Useful work is ``num_steps (step_s (1 + evaluation_fraction) + step_overhead_s)``; checkpoints, lost work and restarts come on top
+    Every step reads ``input_byte`` bytes of data (``run.goodput.input_stall``). Useful work is ``num_steps (step_s (1 +
+    evaluation_fraction) + input stall + step_overhead_s)``; checkpoints, lost work and restarts come on top
     (``run.goodput.interrupt``), with ``num_chips x failure_per_chip_s`` failures per second, each of which stops all chips (Poisson,
     independent). A restart reads the checkpoint back. Evaluation and repeated work keep the chips as busy as steps do; in all other
     phases they wait. ``goodput = num_steps x step_s / wall_s``.
     """
     reliability = cluster.reliability
     steps_s = num_steps * step.time.step_s
+    input_s = num_steps * input_stall(input_byte, step.time.step_s, cluster)
     overhead_s = num_steps * reliability.step_overhead_s
     evaluation_s = reliability.evaluation_fraction * steps_s
     write_s, read_s = checkpoint_times(checkpoint_byte, cluster)
     stops = interrupt(
-        steps_s + overhead_s + evaluation_s,
+        steps_s + input_s + overhead_s + evaluation_s,
         write_s,
         reliability.restart_s + read_s,
         cluster.num_chips * reliability.failure_per_chip_s,
@@ -58,12 +60,13 @@ def simulate_run(step: Step, num_steps: Num, checkpoint_byte: Num, cluster: Clus
     def phase(purpose: Purpose, duration_s: Num, busy: Busy) -> Phase:
         return Phase(purpose=purpose, duration_s=duration_s, num_chips=cluster.num_chips, busy=busy)
 
-    wall_s = steps_s + overhead_s + evaluation_s + stops.checkpoint_s + stops.lost_s + stops.restart_s
+    wall_s = steps_s + input_s + overhead_s + evaluation_s + stops.checkpoint_s + stops.lost_s + stops.restart_s
     return Run(
         num_chips=cluster.num_chips,
         num_steps=num_steps,
         phases=(
             phase("steps", steps_s, busy),
+            phase("input", input_s, waiting),
             phase("overhead", overhead_s, waiting),
             phase("evaluation", evaluation_s, busy),
             phase("checkpoint", stops.checkpoint_s, waiting),

@@ -61,7 +61,8 @@ class ClosedForm:
             "pp_exposed": exposed_sends_s,
             "bubble": bubble_s,
             "optimizer": times.once_s,
-            "offload": times.offload_s + maximum(times.offload_hidden_s - m * slowest, 0.0),
+            "host_optimizer": times.host_optimizer_s,
+            "offload": parts["offload"] + times.offload_s,
         }
         hidden["dp"] = hidden["dp"] + times.gather_s + times.reduce_s + times.bare_s - late_s
         hidden["pp"] = sends_s - exposed_sends_s
@@ -112,9 +113,10 @@ def _stage_time(kind: StageKind, times: Times) -> _StageTime:
             "memory_bound": over(compute, "memory_bound_s"),
             "recompute": over((RECOMPUTE,), "compute_s"),
             "host": over(everything, "host_s"),
+            "offload": over(everything, "offload_s"),
             **{f"{axis}_exposed": exposed[axis] for axis in AXES},
         },
-        hidden_s=hidden,
+        hidden_s={**hidden, "offload": over(everything, "offload_hidden_s")},
         matrix_s=over(everything, "matrix_s"),
         memory_s=over(everything, "memory_s"),
         link_s=sum(exposed.values()) + sum(hidden.values()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -12,9 +13,10 @@ from foretrain.core.numeric import Array, Num, maximum
 from foretrain.core.record import record
 from foretrain.network.protocol import CollectiveModel
 from foretrain.program.op import Ops, Phase
-from foretrain.program.program import Block, Collective
+from foretrain.program.program import Block, Collective, OffloadTransfer
 from foretrain.system.chip import Chip
 from foretrain.system.fabric import Fabric
+from foretrain.system.memory import MemoryTier, transfer_s
 from foretrain.system.stack import Stack
 from foretrain.timeline.optime import OpTime
 
@@ -32,7 +34,7 @@ class PhaseTime:
     axis.
     ``host_s``: how much longer the host takes to launch the kernels than the device to run them. ``matrix_s``, ``memory_s``: how long
     matrix
-    units and memory are really busy.
+    units and memory are really busy. ``offload_s`` and ``offload_hidden_s``: transfers between chip and offload tier, exposed and hidden.
     """
 
     matmul_s: Num
@@ -43,6 +45,8 @@ class PhaseTime:
     host_s: Num
     matrix_s: Num
     memory_s: Num
+    offload_s: Num = 0.0
+    offload_hidden_s: Num = 0.0
 
     @property
     def compute_s(self) -> Num:
@@ -52,7 +56,7 @@ class PhaseTime:
     @property
     def total_s(self) -> Num:
         """Wall time of the pass."""
-        return self.compute_s + sum(self.exposed_s.values()) + self.host_s
+        return self.compute_s + sum(self.exposed_s.values()) + self.host_s + self.offload_s
 
 
 @lru_cache(maxsize=4096)
@@ -112,6 +116,21 @@ def block_time(
             )
         )
     return tuple(result)
+
+
+def with_offload(passes: tuple[PhaseTime, ...], moves: tuple[OffloadTransfer, ...], tier: MemoryTier) -> tuple[PhaseTime, ...]:
+    """The ``passes`` of a block with its transfers to and from ``tier``, which run beside them, one block ahead.
+
+    ``exposed = max(0, transfer - cover)``, the cover being the block's own pass, for the backward pass with its recomputation (Isaev et
+    al., SC23, doi 10.1145/3581784.3607102, hide the tier's transfers in the same way). Exact in a run of equal blocks.
+    """
+    times = dict(zip(PHASES, passes, strict=True))
+    cover = {"forward": times["forward"].total_s, "backward": times["recompute"].total_s + times["backward"].total_s}
+    for move in moves:
+        whole = transfer_s(tier, move.read_byte, move.write_byte)
+        exposed = maximum(whole - cover[move.phase], 0.0)
+        times[move.phase] = dataclasses.replace(times[move.phase], offload_s=exposed, offload_hidden_s=whole - exposed)
+    return tuple(times[phase] for phase in PHASES)
 
 
 def _work(ops: Ops, times: OpTime) -> tuple[list[Num], ...]:

@@ -18,9 +18,8 @@ class Times:
     ``blocks`` has the three passes of every block of the program, ``transfer_s`` one pipeline transfer, ``once_s`` the optimizer's work,
     ``once_memory_s`` its memory-busy part, ``gather_s`` and ``reduce_s`` the once-per-step collectives that may hide under the first
     forward
-    and the last backward pass, ``bare_s`` those that may not. ``offload_s`` is the
-    optimizer's work on the host and on the way there, ``offload_hidden_s`` the transfer of offloaded activations, which may hide under
-    compute.
+    and the last backward pass, ``bare_s`` those that may not. ``host_optimizer_s`` is the optimizer's work on the host, ``offload_s``
+    the transfers for the update that nothing hides.
     """
 
     blocks: tuple[tuple[PhaseTime, ...], ...]
@@ -30,8 +29,8 @@ class Times:
     gather_s: Num
     reduce_s: Num
     bare_s: Num
+    host_optimizer_s: Num
     offload_s: Num
-    offload_hidden_s: Num
 
 
 class ScheduleModel(Protocol):

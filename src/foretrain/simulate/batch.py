@@ -11,7 +11,10 @@ import numpy as np
 from foretrain.core.numeric import Array
 from foretrain.strategy.strategy import Strategy
 
-NUMBERS = ("tp", "dp", "cp", "ep", "etp", "dp_replicate", "microbatch_size", "num_microbatches", "optimizer_offload")
+NUMBERS = (
+    "tp", "dp", "cp", "ep", "etp", "dp_replicate", "microbatch_size", "num_microbatches", "optimizer_offload", "parameter_offload",
+    "live_params",
+)  # fmt: skip
 """Fields of a strategy that flow through the formulas; all others choose the path."""
 
 WORDS = tuple(field.name for field in dataclasses.fields(Strategy) if field.name not in NUMBERS)

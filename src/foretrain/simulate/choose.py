@@ -15,7 +15,7 @@ from foretrain.program.lower import lower
 from foretrain.simulate.batch import stack_plans
 from foretrain.simulate.models import Models
 from foretrain.simulate.scenario import Assumption
-from foretrain.step.fits import MARGINAL_SHARE
+from foretrain.step.fits import MARGINAL_SHARE, fullness
 from foretrain.step.step import simulate_step
 from foretrain.strategy import rules
 from foretrain.strategy.layout import split_layers
@@ -162,7 +162,7 @@ def _best(workload: Workload, plans: list[Strategy], cluster: Cluster, stack: St
         program = lower(workload, strategy)
         step = simulate_step(program, cluster, stack, models.compute, models.collective, models.schedule)
         seconds[members] = step.time.step_s
-        need[members] = step.memory.device_byte / step.memory.capacity_byte
+        need[members] = fullness(step.memory)
     for limit in (1 - MARGINAL_SHARE, 1.0):
         if (need <= limit).any():
             return plans[int(np.argmin(np.where(need <= limit, seconds, np.inf)))], True

@@ -30,6 +30,8 @@ from foretrain.strategy import rules
 from foretrain.strategy.strategy import Strategy
 from foretrain.system.chip import Chip
 from foretrain.system.cluster import Cluster
+from foretrain.system.memory import TIERS
+from foretrain.system.server import tier
 from foretrain.system.site import Site
 from foretrain.system.stack import Stack
 from foretrain.workload.model import Model
@@ -175,6 +177,9 @@ def _resolve(draft: _Draft, system_name: str) -> Scenario:
     problems = _machine_rules(workload, cluster) + _attention_rule(document["strategy"], cluster.server.chip)
     if problems:
         raise InputError(problems)
+    offload_tier = document["strategy"].get("offload_tier")
+    if offload_tier in TIERS:
+        tier(cluster.server, offload_tier)
     models = default_models()
     strategy = choose(workload, document["strategy"], cluster, stack, models, draft.notes, draft.where.get("strategy"))
     tokens_per_step = workload.recipe.seq_len * workload.recipe.global_batch_size

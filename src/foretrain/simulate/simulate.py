@@ -35,7 +35,7 @@ def simulate_program(
 ) -> Result:
     """From waist 1: clock, job, bill. Also the entry for imported graphs."""
     step = simulate_step(program, cluster, stack, models.compute, models.collective, models.schedule)
-    run = simulate_run(step, num_steps, program.checkpoint_byte, cluster)
+    run = simulate_run(step, num_steps, program.checkpoint_byte, cluster, program.input_byte)
     return Result(program=program, step=step, bill=account(run, cluster, models, site, prices, amortisation))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from foretrain.core.constants import GIB
-from foretrain.core.numeric import Num, first_largest
+from foretrain.core.numeric import Num, first_largest, maximum, minimum
 from foretrain.core.verdict import Status, Verdict
 from foretrain.program.program import Program
 from foretrain.step.memory import Memory
 from foretrain.system.chip import Chip
+from foretrain.system.server import Server, tier
 from foretrain.system.stack import Stack
 
 MARGINAL_SHARE = 0.05
@@ -47,18 +50,44 @@ def fit_memory(program: Program, chip: Chip, stack: Stack) -> Memory:
     )
 
 
-def verdict(memory: Memory) -> Verdict:
-    """The verdict on a single plan (plain numbers): ``oom`` above the capacity, ``marginal`` within ``MARGINAL_SHARE`` below it.
+def with_tiers(memory: Memory, program: Program, server: Server) -> Memory:
+    """``memory`` with what the ranks of one server keep in its host memory and further tiers, and what these hold.
 
-    The reason names stage, need and capacity, and the largest cause.
+    ``per rank x chips of the server in use``, every rank taken as the one with most parameters: exact for equal stages, else from above.
+    The tiers are those of the program: host memory, and the offload tier where it is another one.
+    """
+    ranks = minimum(server.num_chips, program.world_size)
+    return dataclasses.replace(
+        memory,
+        tier_byte={name: ranks * byte for name, byte in program.tier_byte.items()},
+        tier_capacity_byte={name: tier(server, name).capacity_byte for name in program.tier_byte},
+    )
+
+
+def fullness(memory: Memory) -> Num:
+    """Need over capacity of the fullest memory, device or tier; above 1 the plan does not fit."""
+    share = memory.device_byte / memory.capacity_byte
+    for name, byte in memory.tier_byte.items():
+        share = maximum(share, byte / memory.tier_capacity_byte[name])
+    return share
+
+
+def verdict(memory: Memory) -> Verdict:
+    """The verdict on a single plan (plain numbers): ``oom`` above a capacity, ``marginal`` within ``MARGINAL_SHARE`` below it.
+
+    The first reason names stage, need and capacity on the device, and the largest cause; further ones name each tier of memory
+    that does not hold what is offloaded to it.
     """
     need, capacity = memory.device_byte, memory.capacity_byte
     status: Status = "oom" if need > capacity else "marginal" if need > capacity * (1 - MARGINAL_SHARE) else "fits"
     cause = max(memory.parts_byte, key=lambda name: float(memory.parts_byte[name]))
-    return Verdict(
-        status=status,
-        reasons=(
-            f"stage {int(memory.worst_stage)} needs {need / GIB:.2f} GiB of {capacity / GIB:.2f} GiB on the device; "
-            f"largest part: {cause} {memory.parts_byte[cause] / GIB:.2f} GiB",
-        ),
+    on_device = (
+        f"stage {int(memory.worst_stage)} needs {need / GIB:.2f} GiB of {capacity / GIB:.2f} GiB on the device; "
+        f"largest part: {cause} {memory.parts_byte[cause] / GIB:.2f} GiB"
     )
+    full = [name for name, byte in memory.tier_byte.items() if byte > memory.tier_capacity_byte[name]]
+    beyond = [
+        f"{name} memory of a server needs {memory.tier_byte[name] / GIB:.2f} GiB of {memory.tier_capacity_byte[name] / GIB:.2f} GiB"
+        for name in full
+    ]
+    return Verdict(status="oom" if full else status, reasons=(on_device, *beyond))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from foretrain.core.numeric import Num
 from foretrain.core.record import record
@@ -14,7 +15,8 @@ class Memory:
 
     ``reserved_byte`` adds the allocator's fragmentation; ``device_byte`` also ``context_byte`` and ``communicator_byte`` and is
     compared with ``capacity_byte``. ``worst_stage`` is the index of the pipeline stage. ``stages`` and ``stage_params`` have one row
-    per stage kind.
+    per stage kind. ``tier_byte`` is what the ranks of one server keep in each memory beyond the chips, ``tier_capacity_byte`` what that
+    memory holds.
     """
 
     peak_byte: Num
@@ -28,3 +30,5 @@ class Memory:
     parts_byte: Mapping[str, Num]
     stages: Mapping[str, Num]
     stage_params: Mapping[str, Num]
+    tier_byte: Mapping[str, Num] = field(default_factory=dict)
+    tier_capacity_byte: Mapping[str, Num] = field(default_factory=dict)

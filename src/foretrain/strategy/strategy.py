@@ -12,6 +12,7 @@ from foretrain.strategy.build import Build
 Degree = Annotated[Num, Quantity(integer=True, ge=1, le=1e7)]
 Word = Annotated[int, Quantity(integer=True, ge=1, le=1e5)]
 Recompute = Literal["none", "selective", "full"]
+OffloadTier = Literal["host", "remote", "nvme"]
 Schedule = Literal["gpipe", "1f1b", "interleaved"]
 Dispatcher = Literal["alltoall", "allgather", "deepep"]
 ContextParallel = Literal["ring", "all_gather", "ulysses"]
@@ -37,9 +38,12 @@ class Strategy:
     ``loss_chunks``: pieces of the sequence for which logits are made one after another. ``stage_layers`` gives the layers of each of the
     ``pp`` stages; empty lets ``strategy.layout`` choose. ``mesh`` lists the axes from the innermost
     (neighbouring chips) to the outermost.
-    ``optimizer_offload`` is the share of master copy and moments that is kept and updated in host memory; ``activation_offload``
-    ``layer`` moves
-    each layer's stored activations to the host and back.
+    Offload: ``offload_tier`` is the memory that takes what leaves the chip. ``optimizer_offload`` is the share of moments and master copy
+    kept there (without ``offload_master`` the chip keeps the master copy, as in Megatron Core), ``offload_update`` where they are updated:
+    on the ``host`` by its CPUs (ZeRO-Offload) or on the ``chip``, to which they are then streamed. ``parameter_offload`` is the share of
+    the weights kept there and streamed in layer by layer (ZeRO-Infinity). ``activation_offload`` ``layer`` moves each layer's stored
+    activations out and back. ``live_params``: parameters that ZeRO-3 may leave gathered (DeepSpeed's ``stage3_max_live_parameters``);
+    never less than the layer in use and the next one.
     """
 
     tp: Degree = 1
@@ -68,6 +72,11 @@ class Strategy:
     loss_chunks: Word = 1
     optimizer_offload: Annotated[Num, Quantity(ge=0, le=1)] = 0.0
     activation_offload: Literal["none", "layer"] = "none"
+    parameter_offload: Annotated[Num, Quantity(ge=0, le=1)] = 0.0
+    offload_tier: OffloadTier = "host"
+    offload_update: Literal["host", "chip"] = "host"
+    offload_master: bool = True
+    live_params: Annotated[Num, Quantity(ge=0, le=1e15)] = 0.0
     stage_layers: tuple[Word, ...] = ()
     build: Build = Build()
     mesh: tuple[Literal["tp", "cp", "dp", "pp"], ...] = ("tp", "cp", "dp", "pp")

@@ -50,6 +50,8 @@ class Recipe:
     ``expert_imbalance``: tokens of the busiest expert-parallel rank over the mean (1: balanced); ``capacity_factor``: an expert drops what
     exceeds that many times its even share, and computes on padding up to it (0: nothing is dropped or padded; Fedus et al., Switch
     Transformers, arXiv 2101.03961, section 2.2).
+    ``input_byte_per_token``: what the file system delivers per token (4: token numbers of 32 bits; an image or a video clip takes its file
+    over its tokens).
 
     ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``full``, ``palm``,
     ``megatron`` or ``6n``.
@@ -68,6 +70,7 @@ class Recipe:
     frozen: tuple[Part, ...] = ()
     expert_imbalance: Annotated[Num, Quantity(ge=1, le=1e6)] = 1.0
     capacity_factor: Annotated[Num, Quantity(ge=0, le=1e6)] = 0.0
+    input_byte_per_token: Annotated[Num, Quantity("B", ge=0)] = 4.0
     flop_convention: Literal["causal", "full", "palm", "megatron", "6n"] = "causal"
 
     def trains(self, part: Part) -> bool:
