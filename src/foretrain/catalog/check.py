@@ -53,7 +53,8 @@ def check_entry(kind: str, name: str, document: Mapping[str, Any], sources: Mapp
         problems.append(f"{label}: source {document.get('source')!r} is not in sources.yaml")
     try:
         plain, _ = split(document)
-        validate(loader.RECORDS[kind], loader.record_document(kind, plain), label)
+        record_document = loader.record_document(kind, plain)
+        validate(loader.model_record(record_document) if kind == "models" else loader.RECORDS[kind], record_document, label)
     except InputError as error:
         problems += [str(problem) for problem in error.problems]
     return problems

@@ -24,6 +24,7 @@ from foretrain.system.server import Server
 from foretrain.system.site import Site
 from foretrain.system.stack import Stack
 from foretrain.system.storage import Storage
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.model import Model
 
 KINDS = (
@@ -54,7 +55,7 @@ RECORDS: dict[str, type] = {
     "amortisations": Amortisation,
     "models": Model,
 }
-"""The record that an entry of each kind becomes; a system is an assembly of entries (``load_system``)."""
+"""The record that an entry of each kind becomes (see ``model_record`` for models); a system is an assembly of entries (``load_system``)."""
 STACK_CHOICES = ("build", "strategy", "recipe")
 """Sections of a stack entry that set the plan's words; the rest is the ``Stack`` record."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -162,6 +163,15 @@ def system(name: str) -> tuple[dict[str, str], Entry]:
     return names, Entry(document=document, passports=passports)
 
 
+def model_record(document: object) -> type[Model | ConvNet]:
+    """What describes the model: a list of layers in ``sections`` is a convolutional network, all else a transformer.
+
+    >>> model_record({"sections": []}).__name__
+    'ConvNet'
+    """
+    return ConvNet if isinstance(document, Mapping) and "sections" in document else Model
+
+
 def record_document(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an entry's document that its record is made of: a server with its chip's document, a stack without the plan's words."""
     if kind == "models":
@@ -188,7 +198,9 @@ def load(kind: str, name: str) -> tuple[Any, dict[str, Passport]]:
     (700.0, 'datasheet')
     """
     found = entry(kind, name, "")
-    return validate(RECORDS[kind], record_document(kind, found.document), FIELD.get(kind, kind)), found.passports
+    document = record_document(kind, found.document)
+    record_type = model_record(document) if kind == "models" else RECORDS[kind]
+    return validate(record_type, document, FIELD.get(kind, kind)), found.passports
 
 
 def load_system(name: str, num_chips: object) -> tuple[Cluster, dict[str, Passport]]:
