@@ -332,6 +332,12 @@ def test_wide_precision_keeps_twice_as_much() -> None:
     assert {word for block in single.blocks for word in block.ops.matmuls.dtype} == {"fp32"}
 
 
+def test_nothing_is_assumed_about_attention() -> None:
+    case = open_scenario("resnet-50", "dgx-a100", 8, {"precision": "fp32"})
+    assert not [note.field for note in case.assumptions if "attention" in note.field]
+    assert simulate_scenario(case).step.peak_flop_per_s == 19.5e12
+
+
 def test_too_many_images_are_out_of_memory_with_a_remedy() -> None:
     case = open_scenario("vgg-19", "dgx-a100", 8, {"microbatch_size": 2048, "global_batch_size": 16384})
     verdict = as_document(case, simulate_scenario(case))["verdict"]

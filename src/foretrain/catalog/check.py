@@ -54,7 +54,7 @@ def check_entry(kind: str, name: str, document: Mapping[str, Any], sources: Mapp
     try:
         plain, _ = split(document)
         record_document = loader.record_document(kind, plain)
-        validate(loader.model_record(record_document) if kind == "models" else loader.RECORDS[kind], record_document, label)
+        validate(loader.record_type(kind, record_document), record_document, label)
     except InputError as error:
         problems += [str(problem) for problem in error.problems]
     return problems

@@ -55,7 +55,8 @@ RECORDS: dict[str, type] = {
     "amortisations": Amortisation,
     "models": Model,
 }
-"""The record that an entry of each kind becomes (see ``model_record`` for models); a system is an assembly of entries (``load_system``)."""
+"""The record that an entry of each kind becomes; ``record_type`` tells models apart, and a system is an assembly of entries
+(``load_system``)."""
 STACK_CHOICES = ("build", "strategy", "recipe")
 """Sections of a stack entry that set the plan's words; the rest is the ``Stack`` record."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -172,6 +173,11 @@ def model_record(document: object) -> type[Model | ConvNet]:
     return ConvNet if isinstance(document, Mapping) and "sections" in document else Model
 
 
+def record_type(kind: str, document: object) -> type:
+    """The record that a document of ``kind`` becomes."""
+    return model_record(document) if kind == "models" else RECORDS[kind]
+
+
 def record_document(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an entry's document that its record is made of: a server with its chip's document, a stack without the plan's words."""
     if kind == "models":
@@ -199,8 +205,7 @@ def load(kind: str, name: str) -> tuple[Any, dict[str, Passport]]:
     """
     found = entry(kind, name, "")
     document = record_document(kind, found.document)
-    record_type = model_record(document) if kind == "models" else RECORDS[kind]
-    return validate(record_type, document, FIELD.get(kind, kind)), found.passports
+    return validate(record_type(kind, document), document, FIELD.get(kind, kind)), found.passports
 
 
 def load_system(name: str, num_chips: object) -> tuple[Cluster, dict[str, Passport]]:
