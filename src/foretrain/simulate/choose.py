@@ -30,9 +30,6 @@ MICROBATCH_SIZES = (1, 2, 4, 8)
 PIPELINES = (1, 2, 4, 8, 16, 32, 64)
 MOST_CHUNKS = 8
 CONTEXT_DEGREES = (1, 2, 4, 8, 16)
-MOST_IMAGES = 1024
-IMAGE_SIZES = 8
-"""Microbatches of images that are tried: at most so many of the divisors of a rank's batch, up to ``MOST_IMAGES``."""
 LONG_SEQ_LEN = 16384
 """Context parallelism is tried from sequences of more than this many tokens."""
 CHOSEN = ("tp", "pp", "vpp", "dp", "cp", "microbatch_size", "zero", "recompute", "schedule", "sequence_parallel")
@@ -85,6 +82,11 @@ def choose(
             Assumption(field=f"strategy.{name}", value=getattr(strategy, name), reason=reason) for name in CHOSEN if name not in fixed
         )
     return strategy
+
+
+MOST_IMAGES = 1024
+IMAGE_SIZES = 8
+"""Microbatches of images that are tried: at most so many of the divisors of a rank's batch, up to ``MOST_IMAGES``."""
 
 
 def _choose_convnet(
