@@ -138,7 +138,7 @@ def settings() -> Iterator[Case]:
         ("system.server.chip.kernels.tiles.9.m=128", "system.server.chip.kernels.tiles"),
         ("system.server.chip.kernels.tiles=[]", "system.server.chip.kernels.tiles"),
         ("system.fabric.tiers.0.byte_per_s=400 GB", "system.fabric.tiers.0.byte_per_s"),
-        ("system.fabric.tiers=[]", "system.fabric.tiers"), ("system.fabric.topology=torus", "system.fabric.topology"),
+        ("system.fabric.tiers=[]", "system.fabric.tiers"), ("system.fabric.topology=ring", "system.fabric.topology"),
         ("system.server=dgx", "system.server"), ("system.server.psu_efficiency=1.2", "system.server.psu_efficiency"),
         ("system.reliability.restart_s=-5 min", "system.reliability.restart_s"),
         ("prices.tenure=leased", "prices.tenure"), ("prices.rental_usd_per_chip_s=2.5", "prices.rental_usd_per_chip_s"),

@@ -26,6 +26,17 @@ def fences(language: str) -> list[tuple[str, str]]:
     return [(name, text) for name, (kind, text) in found if kind == language]
 
 
+def files_of(page: str) -> dict[str, str]:
+    """The files that a page tells its reader to write: ``yaml`` fences whose first line is the path as a comment."""
+    found = {text.splitlines()[0]: text for name, text in fences("yaml") if name == page}
+    return {first.removeprefix("# "): text for first, text in found.items() if first.startswith("# ") and first.endswith(".yaml")}
+
+
+def scenarios() -> list[tuple[str, str]]:
+    """Page and text of every scenario: the ``yaml`` fences that are no such file."""
+    return [(page, text) for page, text in fences("yaml") if text not in files_of(page).values()]
+
+
 def commands() -> list[tuple[str, str]]:
     """Page and command line of every call of ``foretrain``; a backslash joins lines."""
     lines = [(page, line.strip()) for page, text in fences("shell") for line in text.replace("\\\n", " ").splitlines()]
@@ -57,6 +68,9 @@ def test_command_works(page: str, line: str, monkeypatch: pytest.MonkeyPatch, tm
     for name, source in FILES.items():
         if name in words:
             (tmp_path / name).write_bytes((ROOT / source).read_bytes())
+    for name, text in files_of(page).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     code, output = run_main(words[:pipe])
     assert code == 0, output
@@ -75,7 +89,7 @@ def test_python_works(page: str, tmp_path: Path) -> None:
     assert done.stdout.strip()
 
 
-@pytest.mark.parametrize(("page", "text"), fences("yaml"), ids=lambda value: value.split("\n")[0])
+@pytest.mark.parametrize(("page", "text"), scenarios(), ids=lambda value: value.split("\n")[0])
 def test_scenario_works(page: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "scenario.yaml"
     path.write_text(text, encoding="utf-8")

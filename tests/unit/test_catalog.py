@@ -55,7 +55,8 @@ def test_planted_faults_are_found(change: Any, message: str) -> None:
 
 def test_faults_of_systems_models_and_sources_are_found() -> None:
     system = {**loader.raw("systems", "dgx-a100"), "site": "mars"}
-    assert check_entry("systems", "x", system, {}) == ["systems.x.site: 'mars' is not in the catalogue"]
+    (problem,) = check_entry("systems", "x", system, {})
+    assert problem.startswith("systems.x.site: is not in the catalogue of sites (got 'mars')")
     model = {**loader.raw("models", "gpt2-124m"), "source": "nobody"}
     assert check_entry("models", "x", model, loader.sources())
     assert check_source("x", {"title": "t"}) == [f"sources.x: {field} is missing" for field in ("authors", "year", "url", "licence")]

@@ -111,7 +111,7 @@ def test_catalog_lists_ids(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["catalog", "list"]) == 0
     assert "systems: " in capsys.readouterr().out
     assert main(["catalog", "list", "models"]) == 0
-    assert "llama-3.1-8b" in capsys.readouterr().out.splitlines()
+    assert "llama-3.1-8b" in [line.split()[0] for line in capsys.readouterr().out.splitlines()]
 
 
 def test_interrupt_is_silent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

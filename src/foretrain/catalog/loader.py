@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from functools import lru_cache
-from importlib.resources import files
+from dataclasses import field
 from typing import Any
 
-import yaml
-
 from foretrain.carbon.account import Amortisation
-from foretrain.catalog.provenance import Passport, is_passported, split
+from foretrain.catalog import like
+from foretrain.catalog.folders import Origin, Sheet, ids, searching, sources
+from foretrain.catalog.provenance import Passport, split
 from foretrain.catalog.schema import validate
-from foretrain.core.errors import NotFoundError, Problem
+from foretrain.core.errors import InputError, Problem
 from foretrain.core.record import record
 from foretrain.cost.account import Prices
 from foretrain.system.chip import Chip, Kernels
@@ -59,109 +57,140 @@ RECORDS: dict[str, type] = {
 (``load_system``)."""
 STACK_CHOICES = ("build", "strategy", "recipe")
 """Sections of a stack entry that set the plan's words; the rest is the ``Stack`` record."""
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+SECTIONS = {
+    "system.server": "servers",
+    "system.server.chip": "chips",
+    "system.server.chip.kernels": "kernels",
+    "system.fabric": "fabrics",
+    "system.storage": "storages",
+    "system.reliability": "reliabilities",
+}
+"""Sections of a scenario that an entry's id can fill."""
+
+__all__ = [
+    "KINDS",
+    "RECORDS",
+    "SECTIONS",
+    "STACK_CHOICES",
+    "Entry",
+    "Origin",
+    "entry",
+    "ids",
+    "load",
+    "load_system",
+    "model",
+    "model_record",
+    "place_finder",
+    "raw",
+    "record_document",
+    "record_type",
+    "searching",
+    "sources",
+    "system",
+    "title",
+]  # fmt: skip
 
 
 @record
 class Entry:
-    """A catalogue entry: its plain document (values as text with units) and the passports of its numbers by dotted path."""
+    """A catalogue entry: its plain document (values as text with units) and the passports of its numbers by dotted path.
+
+    ``places`` gives ``file:line:col`` by dotted path for what was read from a user's folder, ``origins`` those entries by the same paths.
+    """
 
     document: dict[str, Any]
     passports: dict[str, Passport]
+    places: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
-def _folder(kind: str) -> Any:
-    return files("foretrain.catalog").joinpath("data", kind)
-
-
-def ids(kind: str) -> tuple[str, ...]:
-    """All ids of a kind, sorted."""
-    return tuple(sorted(item.name.removesuffix(".yaml") for item in _folder(kind).iterdir() if item.name.endswith(".yaml")))
-
-
-@lru_cache(maxsize=256)
 def raw(kind: str, name: str) -> Any:
-    """The entry's file as it is, passports included; do not change the returned document.
+    """The entry's document with passports, ``like`` carried out; do not change it.
 
     Raises
     ------
     NotFoundError
         Naming the closest ids, and all of them.
     """
-    known = ids(kind)
-    if name not in known:
-        raise NotFoundError(
-            [
-                Problem(
-                    field=FIELD.get(kind, kind),
-                    value=name,
-                    message=f"is not in the catalogue of {kind}",
-                    allowed=", ".join(known),
-                    nearest=tuple(difflib.get_close_matches(str(name), known, n=3)),
-                )
-            ]
-        )
-    return yaml.load(_folder(kind).joinpath(f"{name}.yaml").read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
+    return like.named(kind, name, FIELD.get(kind, kind)).document
 
 
-def entry(kind: str, name: str, root: str) -> Entry:
-    """One entry with passports named below ``root``; a chip with the kernels it names."""
-    document = raw(kind, name)
-    if kind == "chips":
-        document = {**document, "kernels": _kernels(document["kernels"])}
-    document, passports = split(document, root)
-    return Entry(document=document, passports=passports)
+def entry(kind: str, given: object, root: str) -> Entry:
+    """One entry with passports named below ``root``; a chip with the kernels it names, a server with its chip.
+
+    ``given`` is an id, or a mapping of fields that may start from an entry (``like``).
+    """
+    name = root or FIELD.get(kind, kind)
+    sheet = like.expanded(kind, like.given(kind, given, name), name)
+    if kind == "stacks":
+        _check_choices(sheet, name)
+    return _entry(sheet, root)
 
 
-def _kernels(given: Any) -> Any:
-    """The kernels of a chip: an entry's id, or a mapping that may start from one (``like``) and replace some of its numbers."""
-    if isinstance(given, str):
-        return raw("kernels", given)
-    if "like" not in given:
-        return given
-    return laid_over(raw("kernels", given["like"]), {key: value for key, value in given.items() if key != "like"})
+def _check_choices(sheet: Sheet, name: str) -> None:
+    """A stack's words are mappings, since they are laid over those of the plan."""
+    wrong = [key for key in STACK_CHOICES if not isinstance(sheet.document.get(key, {}), Mapping)]
+    if wrong:
+        message = "must be a mapping of fields"
+        raise InputError([Problem(field=f"{name}.{key}", message=message, where=sheet.places.get((key,), "")) for key in wrong])
 
 
-def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """``below`` with the values of ``above`` in place of its own; mappings are joined, passported numbers replaced whole."""
-    result = dict(below)
-    for key, value in above.items():
-        old = result.get(key)
-        if isinstance(value, Mapping) and isinstance(old, Mapping) and not is_passported(value):
-            result[key] = laid_over(old, value)
-        else:
-            result[key] = value
-    return result
+def _entry(sheet: Sheet, root: str) -> Entry:
+    document, passports = split(sheet.document, root)
+    return Entry(
+        document=document,
+        passports=passports,
+        places={_dotted(root, keys): place for keys, place in sheet.places.items()},
+        origins={_dotted(root, origin.keys): origin for origin in sheet.origins},
+    )
 
 
-@lru_cache(maxsize=1)
-def sources() -> dict[str, dict[str, str]]:
-    """The source list: key to title, year, address and licence."""
-    text = files("foretrain.catalog").joinpath("data", "sources.yaml").read_text(encoding="utf-8")
-    document: dict[str, dict[str, str]] = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
-    return document
+def _dotted(root: str, keys: tuple[str, ...]) -> str:
+    return ".".join((root, *keys)) if root else ".".join(keys)
 
 
-def system(name: str) -> tuple[dict[str, str], Entry]:
-    """A whole system: the names of its site, stack, prices and amortisation, and the document of its cluster without ``num_chips``.
+def model(name: str) -> tuple[Entry, Entry]:
+    """A model, and what its source says about its training (``recipe``), each with passports below its own name."""
+    sheet = like.named("models", name, FIELD["models"])
+    if not isinstance(sheet.document.get("model"), Mapping) or not isinstance(sheet.document.get("recipe", {}), Mapping):
+        message = "must have a mapping 'model', and may have a mapping 'recipe'"
+        raise InputError([Problem(field=f"models.{name}", message=message, where=sheet.places.get((), ""))])
+    return _entry(_section(sheet, "model"), "model"), _entry(_section(sheet, "recipe"), "recipe")
+
+
+def _section(sheet: Sheet, key: str) -> Sheet:
+    """One section of an entry; the origin of the whole goes with the model."""
+    places = {keys[1:]: place for keys, place in sheet.places.items() if keys[:1] == (key,)}
+    return Sheet(document=sheet.document.get(key, {}), places=places, origins=sheet.origins if key == "model" else ())
+
+
+def system(name: str) -> tuple[dict[str, Any], Entry]:
+    """A whole system: its choices of site, stack, prices and amortisation, and the document of its cluster without ``num_chips``.
 
     The cluster's document nests chip in server, beside fabric, storage and reliability, as ``system.cluster.Cluster`` does.
     """
-    names: dict[str, str] = raw("systems", name)
-    server = entry("servers", names["server"], "system.server")
-    chip = entry("chips", server.document["chip"], "system.server.chip")
-    fabric = entry("fabrics", names["fabric"], "system.fabric")
-    storage = entry("storages", names["storage"], "system.storage")
-    reliability = entry("reliabilities", names["reliability"], "system.reliability")
-    document = {
-        "name": name,
-        "server": {**server.document, "chip": chip.document},
-        "fabric": fabric.document,
-        "storage": storage.document,
-        "reliability": reliability.document,
-    }
-    passports = {**server.passports, **chip.passports, **fabric.passports, **storage.passports, **reliability.passports}
-    return names, Entry(document=document, passports=passports)
+    sheet = like.expanded("systems", like.named("systems", name, FIELD["systems"]), FIELD["systems"])
+    choices = like.CHOICES["systems"]
+    missing = [key for key in choices if key not in sheet.document]
+    if missing:
+        where = sheet.places.get((), "")
+        raise InputError([Problem(field=f"systems.{name}.{key}", message="is missing", where=where) for key in missing])
+    parts = {key: value for key, value in sheet.document.items() if key in like.PARTS["systems"]}
+    found = _entry(Sheet(document=parts, places=sheet.places, origins=sheet.origins), "system")
+    return {key: sheet.document[key] for key in choices}, Entry(
+        document={"name": name, **found.document}, passports=found.passports, places=found.places, origins=found.origins
+    )
+
+
+def title(given: object) -> str:
+    """What to call an entry that is given by its id or as a mapping of fields.
+
+    >>> title("us-average"), title({"like": "us-average", "pue": 1.1})
+    ('us-average', 'us-average with changes')
+    """
+    if isinstance(given, Mapping):
+        return f"{given[like.LIKE]} with changes" if like.LIKE in given else str(given.get("name", "its own"))
+    return str(given)
 
 
 def model_record(document: object) -> type[Model | ConvNet]:
@@ -179,15 +208,11 @@ def record_type(kind: str, document: object) -> type:
 
 
 def record_document(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an entry's document that its record is made of: a server with its chip's document, a stack without the plan's words."""
+    """The part of an expanded entry's document that its record is made of: a model without its recipe, a stack without the plan's words."""
     if kind == "models":
         return dict(document["model"])
     if kind == "stacks":
         return {key: value for key, value in document.items() if key not in STACK_CHOICES}
-    if kind == "chips":
-        return {**document, "kernels": split(_kernels(document["kernels"]))[0]}
-    if kind == "servers":
-        return {**document, "chip": entry("chips", document["chip"], "chip").document}
     return dict(document)
 
 
@@ -203,9 +228,24 @@ def load(kind: str, name: str) -> tuple[Any, dict[str, Passport]]:
     >>> chip.tdp_w, passports["tdp_w"].kind
     (700.0, 'datasheet')
     """
-    found = entry(kind, name, "")
-    document = record_document(kind, found.document)
-    return validate(record_type(kind, document), document, FIELD.get(kind, kind)), found.passports
+    found = entry(kind, name, "") if kind != "models" else model(name)[0]
+    document = found.document if kind == "models" else record_document(kind, found.document)
+    root = FIELD.get(kind, kind)
+    result: Any = validate(record_type(kind, document), document, root, place_finder(found.places, "model" if kind == "models" else ""))
+    return result, entry(kind, name, "").passports
+
+
+def place_finder(places: Mapping[str, str], root: str) -> Any:
+    """A function from keys below ``root`` to the place of the nearest section around them that ``places`` knows."""
+
+    def where(keys: tuple[str, ...]) -> str:
+        for length in range(len(keys), -1, -1):
+            place = places.get(_dotted(root, keys[:length]))
+            if place is not None:
+                return place
+        return ""
+
+    return where
 
 
 def load_system(name: str, num_chips: object) -> tuple[Cluster, dict[str, Passport]]:
@@ -215,4 +255,5 @@ def load_system(name: str, num_chips: object) -> tuple[Cluster, dict[str, Passpo
     'NVIDIA H100 SXM5 80GB'
     """
     _, found = system(name)
-    return validate(Cluster, {**found.document, "num_chips": num_chips}, "system"), found.passports
+    document = {**found.document, "num_chips": num_chips}
+    return validate(Cluster, document, "system", place_finder(found.places, "system")), found.passports

@@ -13,7 +13,8 @@ KEYS = frozenset({"value", "source", "kind", "low", "high", "date", "note"})
 
 @record
 class Passport:
-    """The text of a value with its unit, its source key (``catalog/data/sources.yaml``), kind, range, date and a note."""
+    """The text of a value with its unit, its source key (``catalog/data/sources.yaml``), kind, range, date and a note;
+    the user's folder it was read from, if it is not from the shipped catalogue."""
 
     value_text: str
     source: str
@@ -22,6 +23,7 @@ class Passport:
     high: str = ""
     date: str = ""
     note: str = ""
+    folder: str = ""
 
 
 def is_passported(node: object) -> bool:
@@ -38,8 +40,8 @@ def split(node: Any, path: str = "") -> tuple[Any, dict[str, Passport]]:
     {'tdp_w': '400 W'}
     """
     if is_passported(node):
-        text = {key: str(node.get(key, "")) for key in KEYS}
-        passport = Passport(value_text=text["value"], **{key: text[key] for key in KEYS - {"value"}})
+        text = {key: str(node.get(key, "")) for key in (*KEYS, "folder")}
+        passport = Passport(value_text=text.pop("value"), **text)
         return node["value"], {path: passport}
     passports: dict[str, Passport] = {}
     if isinstance(node, Mapping):

@@ -27,7 +27,8 @@ class Roofline:
         matmul_ideal_s = work.matmul_flop(matmuls) / work.matmul_rate(matmuls, chip, kernels.matmul_efficiency)
         matmul_memory_s = work.memory_s(matmuls.byte, chip)
         flop = work.attention_flop(attentions)
-        rate = chip.dense_flop_per_s[work.ATTENTION_DTYPE] * work.attention_efficiency(attentions, kernels.attention[attentions.kernel])
+        share = work.attention_efficiency(attentions, work.attention_kernel(attentions, chip))
+        rate = chip.dense_flop_per_s[work.attention_dtype(chip)] * share
         attention_memory_s = work.memory_s(attentions.byte, chip)
         launches = work.attention_kernels(attentions)
         attention_s = maximum(flop / rate, attention_memory_s) + work.along(launches, flop) * kernels.kernel_s

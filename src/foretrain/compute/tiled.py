@@ -101,12 +101,12 @@ def attention_s(attentions: Attentions, chip: Chip) -> Num:
 
     Valid for head_dim 64 to 256 and at least one tile of queries; block scheduling as in Dao, arXiv 2307.08691, section 3.2.
     """
-    kernel = chip.kernels.attention[attentions.kernel]
+    kernel = work.attention_kernel(attentions, chip)
     efficiency = work.attention_efficiency(attentions, kernel)
     d, spare = attentions.head_dim, kernel.softmax_head_dim
     slowdown = maximum(1.0, (1.0 + spare / d) / (1.0 + spare / 128.0))
     column_s = work.attention_flop_per_score(attentions) * slowdown * kernel.q_tile
-    column_s = column_s / (chip.dense_flop_per_s[work.ATTENTION_DTYPE] / chip.num_sm * efficiency)
+    column_s = column_s / (chip.dense_flop_per_s[work.attention_dtype(chip)] / chip.num_sm * efficiency)
     seen = attentions.kv_len * attentions.seen
     mean_s = (minimum(seen + kernel.q_tile / 2, attentions.kv_len) + kernel.ramp_len) * column_s
     longest_s = (minimum(2.0 * seen, attentions.kv_len) + kernel.ramp_len) * column_s

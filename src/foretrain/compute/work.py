@@ -11,8 +11,10 @@ from foretrain.core.numeric import Array, Num, maximum, minimum, stack
 from foretrain.program.op import Attentions, Matmuls, Phase, Streams
 from foretrain.system.chip import AttentionKernel, Chip
 
-ATTENTION_DTYPE = "bf16"
-"""Fused attention kernels multiply in 16 bits whatever the layers around them do."""
+ATTENTION_DTYPES = ("bf16", "fp16")
+"""Fused attention kernels multiply in 16 bits whatever the layers around them do; a chip runs them in the first type that it has."""
+NO_KERNEL = AttentionKernel(forward_efficiency=1.0, backward_efficiency=1.0)
+"""Stands for the kernel where no op asks for one: chips without fused attention list none."""
 
 
 @lru_cache(maxsize=4096)
@@ -65,6 +67,16 @@ def attention_kernels(attentions: Attentions) -> Array:
     return 1.0 + 2.0 * is_backward(attentions.phase)
 
 
+def attention_kernel(attentions: Attentions, chip: Chip) -> AttentionKernel:
+    """The chip's numbers of the kernel that the ops name; without ops any will do."""
+    return chip.kernels.attention[attentions.kernel] if attentions.name else NO_KERNEL
+
+
+def attention_dtype(chip: Chip) -> str:
+    """The data type of fused attention on this chip; on one without 16-bit peaks, which has no such kernels, the first that it lists."""
+    return next((word for word in ATTENTION_DTYPES if word in chip.dense_flop_per_s), next(iter(chip.dense_flop_per_s)))
+
+
 def attention_efficiency(attentions: Attentions, kernel: AttentionKernel) -> Array:
     """The kernel's share of the dense peak at head_dim 128 and long sequences, by direction."""
     backward = is_backward(attentions.phase)
@@ -74,7 +86,8 @@ def attention_efficiency(attentions: Attentions, kernel: AttentionKernel) -> Arr
 
 def attention_ideal_s(flop: Num, chip: Chip, duration_s: Num) -> Num:
     """How long the matrix units work: the FLOP at the rate they sustain in matrix products, but never longer than the op itself [s]."""
-    sustained = chip.dense_flop_per_s[ATTENTION_DTYPE] * chip.kernels.matmul_efficiency[ATTENTION_DTYPE]
+    word = attention_dtype(chip)
+    sustained = chip.dense_flop_per_s[word] * chip.kernels.matmul_efficiency[word]
     return minimum(flop / sustained, duration_s)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
-from foretrain.core.numeric import Num, log2, minimum
+from foretrain.core.numeric import Num, log2, maximum, minimum
 from foretrain.program.program import CollectiveOp
 
 Branches = tuple[Num, ...]
@@ -152,6 +152,35 @@ def pairwise_all_to_all(payload_byte: Num, branches: Branches) -> Traffic:
     return Traffic(tuple(steps), tuple(payload_byte / size * step for step in steps))
 
 
+def distinct(places: Num, copies: Num, reach: Num = 1.0) -> Num:
+    """Of ``places``, how many are met by ``copies`` draws from the share ``reach`` of them: ``r (1 - (1 - 1 / r)^copies)``, r places.
+
+    The mean of the occupancy problem (Feller, An Introduction to Probability Theory, volume 1, section II.5), draws with replacement.
+
+    >>> distinct(1.0, 8.0), round(distinct(4.0, 8.0), 2)
+    (1.0, 3.6)
+    """
+    within = maximum(places * reach, 1.0)
+    return within * (1.0 - (1.0 - 1.0 / within) ** copies)
+
+
+def routed_dispatch(payload_byte: Num, branches: Branches, copies: Num, reach: Num) -> Traffic:
+    """Tokens to the ranks of their experts, over each link once: to every unit that holds any, and inside it on to every rank that does.
+
+    The two hops of DeepSeek-V3's dispatch (arXiv 2412.19437, section 3.2.2). A payload of tokens S meets ``d_k`` units of tier k on
+    average and sends S d_k (c_k - 1) / c_k there. One copy to one rank is the all-to-all's traffic on one tier.
+
+    >>> routed_dispatch(8.0, (8.0, 1.0), 1.0, 1.0)
+    Traffic(steps=(7.0, 0.0), byte=(7.0, 0.0))
+    """
+    places: Num = 1.0
+    byte: list[Num] = []
+    for branch in reversed(branches):
+        places = places * branch
+        byte.append(payload_byte * distinct(places, copies, reach) * (1.0 - 1.0 / branch))
+    return Traffic(tuple(branch - 1.0 for branch in branches), tuple(reversed(byte)))
+
+
 def neighbour_send(payload_byte: Num, branches: Branches) -> Traffic:
     """Every rank sends S to the next one and receives S: one step; the pair that crosses a tier uses one chip's link there."""
     used = tuple(uses(branch) for branch in branches)
@@ -166,4 +195,4 @@ BY_OP: Mapping[CollectiveOp, tuple[tuple[Reduction, Algorithm], ...]] = {
     "all_to_all": (("chips", pairwise_all_to_all),),
     "send_recv": (("chips", neighbour_send),),
 }
-"""The algorithms of every operation."""
+"""The algorithms of every operation but ``dispatch``, whose traffic (``routed_dispatch``) depends on more than its payload."""

@@ -7,7 +7,7 @@ from functools import reduce
 
 from foretrain.core.numeric import Num, maximum, minimum
 from foretrain.core.record import record
-from foretrain.network.algorithms import BY_OP, Reduction, Traffic, uses
+from foretrain.network.algorithms import BY_OP, Reduction, Traffic, routed_dispatch, uses
 from foretrain.network.placement import place
 from foretrain.program.program import CollectiveOp, Group
 from foretrain.system.fabric import Fabric, Tier
@@ -33,19 +33,18 @@ class AlphaBeta:
     group does not use costs nothing, so a group of one rank takes 0 s.
     """
 
-    def time(self, op: CollectiveOp, group: Group, payload_byte: Num, fabric: Fabric) -> Num:
+    def time(self, op: CollectiveOp, group: Group, payload_byte: Num, fabric: Fabric, copies: Num = 1.0, reach: Num = 1.0) -> Num:
         """Seconds of one call; ``payload_byte`` as in ``CollectiveModel.time``; scalar or (candidates,)."""
         branches = place(group, fabric)
         tiers = fabric.tiers
         large = [(tier.hop_s, tier.byte_per_s * tier.efficiency) for tier in tiers]
         small = [(tier.small_hop_s, tier.byte_per_s * tier.small_efficiency) for tier in tiers]
         links: Mapping[Reduction, tuple[list[Link], ...]] = {"chips": (large, small), "switch": ([_switch(tiers[0]), *large[1:]],)}
-        seconds = [
-            _seconds(traffic, link)
-            for reduction, algorithm in BY_OP[op]
-            for traffic in (algorithm(payload_byte, branches),)
-            for link in links[reduction]
-        ]
+        if op == "dispatch":
+            traffics: list[tuple[Reduction, Traffic]] = [("chips", routed_dispatch(payload_byte, branches, copies, reach))]
+        else:
+            traffics = [(reduction, algorithm(payload_byte, branches)) for reduction, algorithm in BY_OP[op]]
+        seconds = [_seconds(traffic, link) for reduction, traffic in traffics for link in links[reduction]]
         start_s: Num = 0.0
         for tier, branch in zip(tiers, branches, strict=True):
             start_s = start_s + tier.collective_s * uses(branch)

@@ -29,5 +29,7 @@ def busbw(op: CollectiveOp, size: Num, payload_byte: Num, time_s: Num) -> Num:
     return algbw(payload_byte, time_s) * (1.0 if exchanged is None else exchanged * (size - 1.0) / size)
 
 
-_EXCHANGED: Mapping[CollectiveOp, float] = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
+_EXCHANGED: Mapping[CollectiveOp, float] = {
+    "all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0, "dispatch": 1.0,
+}  # fmt: skip
 """How often all but a rank's own part of the payload passes its link."""

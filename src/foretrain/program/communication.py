@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
+from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.numeric import Num, minimum, positive
 from foretrain.program.layers import Local, expert_load
 from foretrain.program.op import Phase
@@ -14,7 +16,7 @@ from foretrain.program.sharding import Held
 from foretrain.strategy.mesh import strides
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.counting import crosses
-from foretrain.workload.model import LayerKind, Model
+from foretrain.workload.model import Experts, LayerKind, Model
 from foretrain.workload.recipe import Recipe
 
 Hide = Literal["none", "matmul", "attention", "phase"]
@@ -134,8 +136,8 @@ def context_parallel(model: Model, recipe: Recipe, strategy: Strategy, local: Lo
 def expert_parallel(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> list[Collective]:
     """Tokens to their experts and back, forward and in the other direction backward.
 
-    ``alltoall`` sends a copy of a token for each of its experts (Lepikhin et al., GShard, arXiv 2006.16668, section 3.2), ``deepep``
-    one for each rank that holds any, on average ``ep (1 - (1 - 1 / ep)^k)`` of k experts drawn evenly (DeepSeek's DeepEP);
+    ``alltoall`` sends a copy of a token for each of its experts (Lepikhin et al., GShard, arXiv 2006.16668, section 3.2). ``deepep``
+    sends one to every server that holds any and from there one to every rank that does (DeepSeek-V3, arXiv 2412.19437, section 3.2.2).
     ``allgather`` brings all tokens to all ranks of ep and etp and adds up what they return. The busiest rank receives, and later
     returns, ``expert_load`` times the mean. An expert cut over etp gathers its input from these ranks and scatters its output.
     """
@@ -154,17 +156,34 @@ def expert_parallel(model: Model, recipe: Recipe, strategy: Strategy, local: Loc
             result.append(_call("ep gather", "all_gather", ranks, gathered, 1, phase, hide))
             result.append(_call("ep scatter", "reduce_scatter", ranks, gathered, 1, phase, hide))
         return result
-    copies = local.sent_tokens
-    if strategy.dispatcher == "deepep":
-        copies = local.region_tokens * strategy.ep * (1.0 - (1.0 - 1.0 / strategy.ep) ** experts.experts_per_token)
-    sent = copies * row_byte * expert_load(recipe)
     cut = local.expert_tokens * local.local_experts * row_byte
-    exchanges, gathers = 2 * positive(strategy.ep - 1), positive(strategy.etp - 1)
+    gathers, load = positive(strategy.etp - 1), expert_load(recipe)
     for phase in phases:
-        result.append(_call("ep exchange", "all_to_all", names["ep"], sent, exchanges, phase, hide))
+        if strategy.dispatcher == "deepep":
+            result.extend(_routed(phase, hide, names["ep"], local, model, experts, recipe))
+        else:
+            sent = local.sent_tokens * row_byte * load
+            result.append(_call("ep exchange", "all_to_all", names["ep"], sent, 2 * positive(strategy.ep - 1), phase, hide))
         result.append(_call("etp gather", "all_gather", names["etp"], cut, gathers, phase, hide))
         result.append(_call("etp scatter", "reduce_scatter", names["etp"], cut, gathers, phase, hide))
     return result
+
+
+def _routed(phase: Phase, hide: Hide, group: Group, local: Local, model: Model, experts: Experts, recipe: Recipe) -> list[Collective]:
+    """Dispatch and combine of one pass: with fp8 products the dispatch carries 8-bit tokens, the combine always wide ones.
+
+    arXiv 2412.19437, section 3.3.3.
+    """
+    tokens = local.region_tokens * expert_load(recipe) * model.hidden_size
+    there = DTYPE_BYTE["fp8"] if recipe.precision.math == "fp8" else recipe.precision.byte("activation")
+    used = positive(group.size - 1)
+    reach = experts.groups_per_token / experts.num_groups
+    return [
+        replace(
+            _call(f"ep {name}", "dispatch", group, tokens * byte, used, phase, hide), copies=1.0 * experts.experts_per_token, reach=reach
+        )
+        for name, byte in (("dispatch", there), ("combine", recipe.precision.byte("activation")))
+    ]
 
 
 def sharded_weights(held: Held, recipe: Recipe, strategy: Strategy) -> list[Collective]:

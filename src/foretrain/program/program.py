@@ -9,7 +9,7 @@ from foretrain.core.numeric import Num
 from foretrain.core.record import record
 from foretrain.program.op import Ops, Phase
 
-CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
+CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "dispatch", "broadcast", "send_recv"]
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 
 
@@ -27,7 +27,8 @@ class Collective:
     """``count`` calls of ``op`` over ``group``, each on ``payload_byte``.
 
     ``payload_byte`` follows nccl-tests: bytes per rank for all_reduce, broadcast and send_recv, the gathered total for all_gather,
-    the input for reduce_scatter, bytes sent by one rank for all_to_all. ``hidden_under`` names the compute it may run beside:
+    the input for reduce_scatter, bytes sent by one rank for all_to_all. A ``dispatch`` takes every part of the payload to ``copies`` ranks
+    drawn evenly from the share ``reach`` of the group, over any link once only. ``hidden_under`` names the compute it may run beside:
     ``none`` (always exposed), ``matmul``, ``attention``, ``phase`` (all compute of its phase and block).
     """
 
@@ -38,6 +39,8 @@ class Collective:
     count: Num
     phase: Phase
     hidden_under: Literal["none", "matmul", "attention", "phase"]
+    copies: Num = 1.0
+    reach: Num = 1.0
 
 
 @record

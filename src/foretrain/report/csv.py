@@ -10,8 +10,8 @@ _SUBJECT = (
     "tp", "pp", "vpp", "dp", "cp", "ep", "etp", "microbatch_size", "num_microbatches", "zero", "recompute", "schedule", "sequence_parallel",
 )  # fmt: skip
 _STEP_PARTS = (
-    "matmul", "attention", "memory_bound", "recompute", "host", "tp_exposed", "cp_exposed", "pp_exposed", "dp_exposed", "bubble",
-    "optimizer", "offload",
+    "matmul", "attention", "memory_bound", "recompute", "host", "tp_exposed", "cp_exposed", "ep_exposed", "pp_exposed",
+    "dp_exposed", "bubble", "optimizer", "offload",
 )  # fmt: skip
 _MEMORY_PARTS = (
     "weights", "gradients", "master", "moments", "activations", "logits", "working", "gathered", "pipeline_buffers",

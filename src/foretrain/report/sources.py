@@ -59,9 +59,9 @@ def source_list(document: Mapping[str, object], passports: Mapping[str, Passport
     """The sources a scenario uses, each with the values taken from it.
 
     Returns one entry per source key, in order of first use: ``key``, what the source list says about it (title, address ...), and
-    ``values`` with path, value, kind, low, high, date and note.
+    ``values`` with path, value, kind, low, high, date, note and the user's folder it was read from, if any.
     """
-    known = sources()
+    known = sources([passport.folder for passport in passports.values() if passport.folder])
     entries: dict[str, dict[str, Any]] = {}
     for path, passport in current(document, passports).items():
         about = {name: str(text) for name, text in (known.get(passport.source) or {}).items()}
@@ -75,6 +75,7 @@ def source_list(document: Mapping[str, object], passports: Mapping[str, Passport
                 "high": passport.high,
                 "date": passport.date,
                 "note": passport.note,
+                "folder": passport.folder,
             }
         )
     return list(entries.values())

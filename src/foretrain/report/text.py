@@ -24,6 +24,7 @@ STEP_LABEL = {
     "host": "launch and host",
     "tp_exposed": "exposed tensor-parallel comm",
     "cp_exposed": "exposed context-parallel comm",
+    "ep_exposed": "exposed expert-parallel comm",
     "pp_exposed": "exposed pipeline comm",
     "dp_exposed": "exposed data-parallel comm",
     "bubble": "pipeline bubble",

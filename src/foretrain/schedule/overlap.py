@@ -19,7 +19,7 @@ from foretrain.system.stack import Stack
 from foretrain.timeline.optime import OpTime
 
 PHASES: tuple[Phase, ...] = ("forward", "recompute", "backward")
-AXES = ("tp", "cp", "dp")
+AXES = ("tp", "cp", "ep", "dp")
 
 
 @record
@@ -148,7 +148,7 @@ def exposure(
         seconds: dict[str, Num] = {}
         for call in calls:
             if call.hidden_under == under:
-                time_s = call.count * collective.time(call.op, call.group, call.payload_byte, fabric)
+                time_s = call.count * collective.time(call.op, call.group, call.payload_byte, fabric, call.copies, call.reach)
                 seconds[call.group.axis] = seconds.get(call.group.axis, 0.0) + time_s
         whole = sum(seconds.values())
         share = maximum(whole - cover, 0.0) / (whole + (whole == 0)) if seconds else 0.0

@@ -24,15 +24,17 @@ from foretrain.strategy.strategy import Strategy
 from foretrain.system.cluster import Cluster
 from foretrain.system.stack import Stack
 from foretrain.workload.convnet import ConvNet
+from foretrain.workload.model import layer_kinds
 from foretrain.workload.recipe import Workload
 
 MICROBATCH_SIZES = (1, 2, 4, 8)
 PIPELINES = (1, 2, 4, 8, 16, 32, 64)
 MOST_CHUNKS = 8
 CONTEXT_DEGREES = (1, 2, 4, 8, 16)
+EXPERT_DEGREES = (1, 2, 4, 8, 16, 32, 64)
 LONG_SEQ_LEN = 16384
 """Context parallelism is tried from sequences of more than this many tokens."""
-CHOSEN = ("tp", "pp", "vpp", "dp", "cp", "microbatch_size", "zero", "recompute", "schedule", "sequence_parallel")
+CHOSEN = ("tp", "pp", "vpp", "dp", "cp", "ep", "microbatch_size", "zero", "recompute", "schedule", "sequence_parallel")
 
 
 def choose(
@@ -71,16 +73,16 @@ def choose(
         free = {f"strategy.{name}" for name in CHOSEN if name not in fixed}
         raise InputError([problem for problem in problems if problem.field not in free] or problems)
     strategy, fits = _best(workload, valid, cluster, stack, models)
-    if not strategy.stage_layers and workload.model.num_layers % strategy.pp:
-        split = split_layers(workload.model.num_layers, strategy.pp)
-        reason = f"{workload.model.num_layers} layers do not divide by pp = {strategy.pp}; the first and last stage get fewer"
+    num_layers = len(layer_kinds(workload.model))
+    if not strategy.stage_layers and num_layers % strategy.pp:
+        split = split_layers(num_layers, strategy.pp)
+        reason = f"{num_layers} layers do not divide by pp = {strategy.pp}; the first and last stage get fewer"
         notes.append(Assumption(field="strategy.stage_layers", value=list(split), reason=reason))
     if len(valid) > 1:
         fastest, least = f"fastest of {len(valid)} plans that keeps the margin", f"none of {len(valid)} plans fits; this needs least memory"
         reason = fastest if fits else least
-        notes.extend(
-            Assumption(field=f"strategy.{name}", value=getattr(strategy, name), reason=reason) for name in CHOSEN if name not in fixed
-        )
+        chosen = [name for name in CHOSEN if name not in fixed and (name != "ep" or workload.model.experts)]
+        notes.extend(Assumption(field=f"strategy.{name}", value=getattr(strategy, name), reason=reason) for name in chosen)
     return strategy
 
 
@@ -130,19 +132,24 @@ def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cl
         return (getattr(base, name),) if name in fixed else tuple(free)
 
     cps = options("cp", CONTEXT_DEGREES if workload.recipe.seq_len > LONG_SEQ_LEN and base.flash_attention else (1,))
-    tps = options("tp", [d for d in divisors(server) if model.num_heads % d == 0 and model.num_kv_heads % d == 0])
-    pps = options("pp", [p for p in PIPELINES if p <= model.num_layers])
-    for tp, pp, cp in product(tps, pps, cps):
+    kv_heads = model.num_heads if model.latent else model.num_kv_heads
+    tps = options("tp", [d for d in divisors(server) if model.num_heads % d == 0 and kv_heads % d == 0])
+    num_layers = len(layer_kinds(model))
+    pps = options("pp", [p for p in PIPELINES if p <= num_layers])
+    experts = model.experts.num_experts if model.experts else 1
+    eps = options("ep", [ep for ep in EXPERT_DEGREES if experts % ep == 0])
+    for tp, pp, cp, ep in product(tps, pps, cps, eps):
         rest, left_over = divmod(chips, int(tp) * int(pp) * int(cp))
         for dp in options("dp", (rest,) if not left_over and rest else (max(rest, 1),)):
             for microbatch_size in options("microbatch_size", MICROBATCH_SIZES):
                 count = max(batch // (int(dp) * int(microbatch_size)), 1)
-                for words in _words(base, fixed, int(tp), int(pp), int(dp) * int(cp), model.num_layers):
+                for words in _words(base, fixed, int(tp), int(pp), int(dp) * int(cp), num_layers):
                     yield dataclasses.replace(
                         base,
                         tp=int(tp),
                         dp=int(dp),
                         cp=int(cp),
+                        ep=int(ep),
                         microbatch_size=int(microbatch_size),
                         num_microbatches=count,
                         **words,

@@ -7,7 +7,7 @@ from typing import Any
 from foretrain.core.units import parse
 from foretrain.simulate.scenario import Assumption
 from foretrain.workload.convnet import ConvNet
-from foretrain.workload.counting import num_parameters
+from foretrain.workload.counting import num_active_parameters
 from foretrain.workload.model import Model
 
 DEFAULT_SEQ_LEN = 4096
@@ -30,9 +30,12 @@ def complete_recipe(recipe: dict[str, Any], model: Model | ConvNet, num_chips: i
         _complete_images(recipe, num_chips, notes)
         return
     if recipe.get("seq_len") is None:
-        longest = model.max_seq_len or DEFAULT_SEQ_LEN
+        longest = model.num_positions if model.patch_size else model.max_seq_len or DEFAULT_SEQ_LEN
         recipe["seq_len"] = min(longest, DEFAULT_SEQ_LEN)
         notes.append(Assumption(field="recipe.seq_len", value=recipe["seq_len"], reason=f"not given; the model allows {longest}"))
+    if model.encoder_layers and recipe.get("encoder_seq_len") is None:
+        recipe["encoder_seq_len"] = recipe["seq_len"]
+        notes.append(Assumption(field="recipe.encoder_seq_len", value=recipe["seq_len"], reason="not given; as many as the decoder reads"))
     published = recipe.pop("global_batch_tokens", None)
     if recipe.get("global_batch_size") is None:
         seq_len = _number(recipe["seq_len"])
@@ -42,8 +45,8 @@ def complete_recipe(recipe: dict[str, Any], model: Model | ConvNet, num_chips: i
         reason = f"{kind}: {_number(published or DEFAULT_BATCH_TOKENS):,.0f} tokens, rounded up to a batch the chips can share"
         notes.append(Assumption(field="recipe.global_batch_size", value=recipe["global_batch_size"], reason=reason))
     if recipe.get("tokens") is None:
-        recipe["tokens"] = TOKENS_PER_PARAMETER * num_parameters(model)
-        reason = "not given; 20 tokens per parameter (Hoffmann et al. 2022)"
+        recipe["tokens"] = TOKENS_PER_PARAMETER * num_active_parameters(model)
+        reason = "not given; 20 tokens per active parameter (Hoffmann et al. 2022)"
         notes.append(Assumption(field="recipe.tokens", value=recipe["tokens"], reason=reason))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import yaml
 
 from foretrain.carbon.account import Amortisation
 from foretrain.catalog import loader, yamlfile
-from foretrain.catalog.provenance import Passport, split
+from foretrain.catalog.provenance import Passport
 from foretrain.catalog.schema import plain, validate
 from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.errors import InputError, NotFoundError, Problem
@@ -28,6 +28,8 @@ from foretrain.simulate.defaults import complete_recipe
 from foretrain.simulate.models import default_models
 from foretrain.simulate.scenario import Assumption, Scenario
 from foretrain.strategy import rules
+from foretrain.strategy.strategy import Strategy
+from foretrain.system.chip import Chip
 from foretrain.system.cluster import Cluster
 from foretrain.system.site import Site
 from foretrain.system.stack import Stack
@@ -56,11 +58,28 @@ class _Draft:
         self.passports: dict[str, Passport] = {}
         self.notes: list[Assumption] = []
         self.where: dict[str, Callable[[tuple[str, ...]], str]] = {}
+        self.places: dict[str, str] = {}
+        """``file:line:col`` of what was read from a user's catalogue folder; empty for what replaced it."""
 
     def add(self, root: str, entry: loader.Entry) -> None:
         """Put a catalogue entry under ``root``."""
         self.document[root] = copy.deepcopy(entry.document)
+        self.learn(entry)
+
+    def learn(self, entry: loader.Entry) -> None:
+        """Keep the passports and places of an entry, and note those from a user's folder."""
         self.passports.update(entry.passports)
+        self.places.update(entry.places)
+        for field, origin in entry.origins.items():
+            self.note(field, origin.name, origin.reason)
+
+    def forget(self, path: str) -> None:
+        """Drop what is known about the section or number at ``path``, which is being replaced."""
+        for known in (self.passports, self.places):
+            for key in [key for key in known if key == path or key.startswith(f"{path}.")]:
+                del known[key]
+        self.places[path] = ""
+        self.notes = [note for note in self.notes if note.field != path and not note.field.startswith(f"{path}.")]
 
     def note(self, field: str, value: object, reason: str) -> None:
         """Record a value the user did not give."""
@@ -73,6 +92,7 @@ def open_scenario(
     chips: object = None,
     options: Mapping[str, object] | None = None,
     overrides: Sequence[str] = (),
+    catalog: Sequence[str | Path] = (),
 ) -> Scenario:
     """Resolve a description into a scenario.
 
@@ -88,13 +108,20 @@ def open_scenario(
         Plan options by name (``tp``, ``microbatch_size``, ``precision``, ``site`` ...); None where not given.
     overrides
         ``path=value`` settings on any field of the document, applied last.
+    catalog
+        Folders of the user's own entries, searched before those of the environment and the shipped catalogue.
 
     Raises
     ------
     InputError
         With every problem found: unknown names, wrong units, values out of range, broken rules of the plan.
     """
-    given = {name: value for name, value in (options or {}).items() if value is not None}
+    with loader.searching(catalog):
+        return _open(model, on, chips, options or {}, overrides)
+
+
+def _open(model: str, on: str | None, chips: object, options: Mapping[str, object], overrides: Sequence[str]) -> Scenario:
+    given = {name: value for name, value in options.items() if value is not None}
     draft = _Draft()
     file = _read_model(draft, model)
     system_name = _place(draft, on or file.get("system"), chips if chips is not None else file.get("chips"))
@@ -103,20 +130,30 @@ def open_scenario(
     for name, value in given.items():
         if name not in NAME_OPTIONS:
             draft.document["recipe" if name in RECIPE_OPTIONS else "strategy"][name] = value
-    _attend_in_16_bit(draft)
+    _choose_attention(draft)
     for text in overrides:
         _set(draft, text)
     return _resolve(draft, system_name)
 
 
-def _attend_in_16_bit(draft: _Draft) -> None:
-    """Fused attention kernels take 16-bit activations only: a wider precision runs the unfused ones unless the user insists."""
-    activation = draft.document["recipe"]["precision"]
-    activation = activation.get("activation") if isinstance(activation, dict) else None
-    if activation in DTYPE_BYTE and activation not in rules.HALF and draft.document["strategy"].get("flash_attention"):
-        draft.document["strategy"]["flash_attention"] = False
-        reason = f"fused attention kernels take 16-bit activations, not {activation}"
-        draft.note("strategy.flash_attention", value=False, reason=reason)
+def _choose_attention(draft: _Draft) -> None:
+    """The stack's fused attention kernel, or another that the chip has; none where there is none or activations are wider than 16 bits."""
+    strategy, precision = draft.document["strategy"], draft.document["recipe"]["precision"]
+    activation = precision.get("activation") if isinstance(precision, dict) else None
+    chip = draft.document["system"]["server"]["chip"]
+    known = list(chip["kernels"]["attention"])
+    kernel = strategy["build"].get("attention_kernel")
+    if not strategy.get("flash_attention"):
+        return
+    if known and kernel not in known:
+        strategy["build"]["attention_kernel"] = known[-1]
+        draft.note("strategy.build.attention_kernel", known[-1], f"{chip['name']} has no {kernel}")
+    wide = activation in DTYPE_BYTE and activation not in rules.HALF
+    if wide or not known:
+        strategy["flash_attention"] = False
+        none = f"{chip['name']} has no fused attention kernel"
+        why = f"fused attention kernels take 16-bit activations, not {activation}" if wide else none
+        draft.note("strategy.flash_attention", value=False, reason=why)
 
 
 def _resolve(draft: _Draft, system_name: str) -> Scenario:
@@ -131,7 +168,7 @@ def _resolve(draft: _Draft, system_name: str) -> Scenario:
     workload = Workload(model=model, recipe=_record(draft, Recipe, "recipe"))
     if isinstance(model, ConvNet):
         _place_layers(draft, model)
-    problems = _machine_rules(workload, cluster)
+    problems = _machine_rules(workload, cluster) + _attention_rule(document["strategy"], cluster.server.chip)
     if problems:
         raise InputError(problems)
     models = default_models()
@@ -186,7 +223,14 @@ def _place_layers(draft: _Draft, net: ConvNet) -> None:
 
 
 def _record(draft: _Draft, cls: type[Any], root: str) -> Any:
-    return validate(cls, draft.document[root], root, draft.where.get(root))
+    from_file, from_folder = draft.where.get(root), loader.place_finder(draft.places, root)
+
+    def where(keys: tuple[str, ...]) -> str:
+        """The scenario file unless only an entry of a user's folder has the field."""
+        exact = draft.places.get(".".join((root, *keys)), "")
+        return exact or (from_file(keys) if from_file else from_folder(keys))
+
+    return validate(cls, draft.document[root], root, where)
 
 
 def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
@@ -212,11 +256,10 @@ def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
 
 
 def _catalogue_model(draft: _Draft, name: str) -> None:
-    entry = loader.raw("models", name)
-    draft.add("model", loader.Entry(document=entry["model"], passports={}))
-    recipe, passports = split(entry.get("recipe", {}), "recipe")
-    draft.add("recipe", loader.Entry(document=recipe, passports=passports))
-    for field, passport in passports.items():
+    model, recipe = loader.model(name)
+    draft.add("model", model)
+    draft.add("recipe", recipe)
+    for field, passport in recipe.passports.items():
         if field != PUBLISHED_BATCH:
             draft.note(field, passport.value_text, f"published for this model ({passport.source})")
 
@@ -274,21 +317,24 @@ def _add_names(draft: _Draft, system_name: str, chosen: Mapping[str, Any]) -> No
     names, _ = loader.system(system_name)
     for root, kind in (("stack", "stacks"), ("site", "sites"), ("prices", "prices"), ("amortisation", "amortisations")):
         name = chosen.get(root, names[root])
-        if isinstance(name, dict):
+        if root in chosen and isinstance(name, dict):
             name = names[root]
         if root not in chosen:
-            draft.note(root, name, f"the default of {system_name}")
-        draft.add(root, loader.entry(kind, str(name), root))
+            draft.note(root, loader.title(name), f"the default of {system_name}")
+        draft.add(root, loader.entry(kind, name, root))
     stack = draft.document["stack"]
     draft.document["strategy"] = {**stack.pop("strategy", {}), "build": stack.pop("build", {})}
     recipe = stack.pop("recipe", {})
-    word = str(chosen.get("precision", "bf16"))
+    peaks = draft.document["system"]["server"]["chip"]["dense_flop_per_s"]
+    widest = next((word for word in ("bf16", "fp16", "fp32") if word in peaks), "fp32")
+    word = str(chosen.get("precision", widest))
     if word not in PRESETS:
         allowed = ", ".join(PRESETS)
         near = tuple(difflib.get_close_matches(word, PRESETS, n=2))
         raise InputError([Problem(field="recipe.precision", value=word, message="is not a known precision", allowed=allowed, nearest=near)])
     if "precision" not in chosen:
-        draft.note("recipe.precision", word, "not given; weights and math in bf16, gradients, master copy and moments in fp32")
+        reason = f"not given; weights and math in {word}, gradients, master copy and moments in fp32"
+        draft.note("recipe.precision", word, reason if widest == "bf16" else f"{reason}; the chip has no bf16")
     draft.document["recipe"] = {**draft.document["recipe"], **recipe, "precision": plain(PRESETS[word])}
 
 
@@ -297,6 +343,17 @@ def _merge_file(draft: _Draft, file: Mapping[str, Any]) -> None:
     for root in ROOTS:
         if root != "model" and isinstance(file.get(root), dict):
             _lay_over(draft.document[root], file[root])
+            for keys in _leaves(file[root], (root,)):
+                draft.places[".".join(keys)] = ""
+
+
+def _leaves(node: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The paths of the values in nested mappings."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*keys, str(key)))
+        else:
+            yield (*keys, str(key))
 
 
 def _lay_over(below: Document, above: Mapping[str, Any]) -> None:
@@ -312,7 +369,7 @@ def _set(draft: _Draft, text: str) -> None:
     path, equals, value_text = text.partition("=")
     path = path.strip()
     for short, long in SHORT.items():
-        if path.startswith(short + "."):
+        if f"{path}.".startswith(short + "."):
             path = long + path.removeprefix(short)
     keys = path.split(".")
     if not equals or not all(keys):
@@ -325,12 +382,16 @@ def _set(draft: _Draft, text: str) -> None:
     for depth, key in enumerate(keys[:-1]):
         node = _step_into(node, key, ".".join(keys[: depth + 1]), value_text)
     value = _value(path, value_text)
+    draft.forget(path)
+    if path in loader.SECTIONS and isinstance(value, str):
+        entry = loader.entry(loader.SECTIONS[path], value, path)
+        value = copy.deepcopy(entry.document)
+        draft.learn(entry)
     if isinstance(node, list):
         _step_into(node, keys[-1], path, value_text)
         node[int(keys[-1])] = value
     else:
         node[keys[-1]] = value
-    draft.passports.pop(path, None)
 
 
 def _step_into(node: Any, key: str, path: str, value: str) -> Any:
@@ -364,6 +425,19 @@ def _value(path: str, text: str) -> Any:
     if not plain_text:
         raise InputError([Problem(field=path, value=text, message="is not a plain value")])
     return value
+
+
+def _attention_rule(plan: Mapping[str, Any], chip: Chip) -> list[Problem]:
+    """A plan with fused attention names a kernel that the chip has."""
+    build = plan.get("build")
+    default = Strategy()
+    kernel = build.get("attention_kernel", default.build.attention_kernel) if isinstance(build, Mapping) else default.build.attention_kernel
+    known = chip.kernels.attention
+    if plan.get("flash_attention", default.flash_attention) is not True or not isinstance(kernel, str) or kernel in known:
+        return []
+    allowed = ", ".join(known) or "none; set strategy.flash_attention=false"
+    message, near = f"{chip.name} has no such kernel", tuple(known)[-1:]
+    return [Problem(field="strategy.build.attention_kernel", value=kernel, message=message, allowed=allowed, nearest=near)]
 
 
 def _machine_rules(workload: Workload, cluster: Cluster) -> list[Problem]:

@@ -9,7 +9,9 @@ from foretrain.core.record import record
 
 @record
 class Build:
-    """``attention_kernel``: which fused attention is used when ``flash_attention`` is on.
+    """``attention_kernel``: which fused attention is used when ``flash_attention`` is on: the versions of FlashAttention
+    and cuDNN's (``flash2`` also stands for the Composable Kernel and Triton versions on AMD), ``splash`` of JAX on TPUs, or the ``fused``
+    scaled-dot-product attention that a graph compiler (Gaudi, Neuron) brings along. The chip's kernels must list it.
 
     ``fused_softmax``: scale, mask and softmax in one kernel when attention is not fused. ``fused_norm``: one kernel per
     norm and direction. ``fused_bias_dropout``: bias, dropout and residual in one kernel. ``fused_activation``: bias and activation (or
@@ -21,7 +23,7 @@ class Build:
     host does not launch them one by one.
     """
 
-    attention_kernel: Literal["flash1", "flash2", "flash3", "cudnn"] = "flash2"
+    attention_kernel: Literal["flash1", "flash2", "flash3", "cudnn", "splash", "fused"] = "flash2"
     fused_softmax: bool = True
     fused_norm: bool = True
     fused_bias_dropout: bool = True

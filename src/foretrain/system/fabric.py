@@ -35,9 +35,15 @@ class Tier:
 
 @record
 class Fabric:
-    """``tiers`` from inside to outside. ``switch_w`` is the outer network's power per chip."""
+    """``tiers`` from inside to outside. ``switch_w`` is the outer network's power per chip.
+
+    ``topology`` names the wiring for the reader; the collective models use only the tiers. On a ``torus`` the inner tier is the slice, its
+    ``byte_per_s`` the sum over the links of a chip in one direction: right for a group that lies along all axes, too fast by up to
+    the number of axes for one that lies along a single axis. In a ``full mesh with rails`` (every chip of a server wired to every other)
+    it is the sum over the links to all peers, too fast for a group of fewer chips than the server holds.
+    """
 
     name: str
-    topology: Literal["rail-optimised fat tree", "fat tree"]
+    topology: Literal["rail-optimised fat tree", "fat tree", "full mesh with rails", "torus", "dragonfly"]
     tiers: tuple[Tier, ...]
     switch_w: Annotated[Num, Quantity("W", ge=0)]

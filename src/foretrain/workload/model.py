@@ -38,6 +38,7 @@ class Experts:
     ``shared_ffn_size``: width of the experts that every token passes (0 without). Layers before ``first_layer`` keep the dense MLP; from
     there on the last of every ``every`` layers has experts. ``router_bias``: one more parameter per expert, added to the router's
     logits or used to balance the load. ``shared_gate``: a learned gate on the shared expert's output (Qwen1.5-MoE).
+    A token may be kept to ``groups_per_token`` of ``num_groups`` equal groups of experts (DeepSeek-V3, arXiv 2412.19437, section 2.1.2).
     """
 
     num_experts: Count
@@ -48,6 +49,8 @@ class Experts:
     every: Count = 1
     router_bias: bool = False
     shared_gate: bool = False
+    num_groups: Count = 1
+    groups_per_token: Count = 1
 
 
 @record
