@@ -276,6 +276,7 @@ def test_batch_without_a_published_one() -> None:
         ("model.sections.0.layers.0.kernel=300", "model.sections.0.layers.0.kernel"),
         ("model.image_size=0", "model.image_size"),
         ("model.sections=[]", "model.sections"),
+        ("model.sections=[{name: one, layers: [{kind: global_pool}]}]", "model.sections"),
         ("model.sections.0.repeat=2", "model.sections.0.repeat"),
         ("model.sections.0.layers=[]", "model.sections.0.layers"),
         ("model.sections.0.layers.0.kind=convolution", "model.sections.0.layers.0.kind"),

@@ -304,8 +304,8 @@ def place(net: ConvNet) -> tuple[PlacedSection, ...]:
             raise _refuse(f"{path}.repeat", message, section.repeat, "1", (1,))
         shape = layers[-1].outputs
         result.append(PlacedSection(name=section.name, repeat=section.repeat, layers=tuple(layers)))
-    if not result:
-        raise _refuse("model.sections", "must list at least one section", [])
+    if not any(one.parameters for done in result for one in done.layers):
+        raise _refuse("model.sections", "must list at least one layer with weights", allowed=", ".join(WEIGHTED))
     return tuple(result)
 
 
