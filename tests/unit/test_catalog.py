@@ -66,7 +66,8 @@ def test_faults_of_systems_models_and_sources_are_found() -> None:
 def test_every_entry_loads(kind: str) -> None:
     for name in loader.ids(kind):
         record, passports = loader.load(kind, name)
-        assert isinstance(record, loader.RECORDS[kind])
+        document = loader.record_document(kind, loader.entry(kind, name, "").document)
+        assert isinstance(record, loader.record_type(kind, document))
         assert all(passport.kind in KINDS for passport in passports.values())
 
 

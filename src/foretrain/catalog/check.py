@@ -224,7 +224,8 @@ def _whole_problems(kind: str, label: str, document: Mapping[str, Any], where: W
         return
     prefix = ("model",) if kind == "models" else ()
     root = ".".join((label, *prefix))
-    record: Any = validate(loader.RECORDS[kind], loader.record_document(kind, plain), root, lambda keys: where((*prefix, *keys)))
+    inner = loader.record_document(kind, plain)
+    record: Any = validate(loader.record_type(kind, inner), inner, root, lambda keys: where((*prefix, *keys)))
     found = [*plausible.FAULTS[kind](record, sheet.document)] if kind in plausible.FAULTS else []
     if kind == "chips":
         reference = _chip_named(record.kernels.measured_on)

@@ -22,6 +22,7 @@ from foretrain.system.server import Server
 from foretrain.system.site import Site
 from foretrain.system.stack import Stack
 from foretrain.system.storage import Storage
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.model import Model
 
 KINDS = (
@@ -52,7 +53,8 @@ RECORDS: dict[str, type] = {
     "amortisations": Amortisation,
     "models": Model,
 }
-"""The record that an entry of each kind becomes; a system is an assembly of entries (``load_system``)."""
+"""The record that an entry of each kind becomes; ``record_type`` tells models apart, and a system is an assembly of entries
+(``load_system``)."""
 STACK_CHOICES = ("build", "strategy", "recipe")
 """Sections of a stack entry that set the plan's words; the rest is the ``Stack`` record."""
 SECTIONS = {
@@ -77,9 +79,11 @@ __all__ = [
     "load",
     "load_system",
     "model",
+    "model_record",
     "place_finder",
     "raw",
     "record_document",
+    "record_type",
     "searching",
     "sources",
     "system",
@@ -189,6 +193,20 @@ def title(given: object) -> str:
     return str(given)
 
 
+def model_record(document: object) -> type[Model | ConvNet]:
+    """What describes the model: a list of layers in ``sections`` is a convolutional network, all else a transformer.
+
+    >>> model_record({"sections": []}).__name__
+    'ConvNet'
+    """
+    return ConvNet if isinstance(document, Mapping) and "sections" in document else Model
+
+
+def record_type(kind: str, document: object) -> type:
+    """The record that a document of ``kind`` becomes."""
+    return model_record(document) if kind == "models" else RECORDS[kind]
+
+
 def record_document(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an expanded entry's document that its record is made of: a model without its recipe, a stack without the plan's words."""
     if kind == "models":
@@ -213,7 +231,7 @@ def load(kind: str, name: str) -> tuple[Any, dict[str, Passport]]:
     found = entry(kind, name, "") if kind != "models" else model(name)[0]
     document = found.document if kind == "models" else record_document(kind, found.document)
     root = FIELD.get(kind, kind)
-    result: Any = validate(RECORDS[kind], document, root, place_finder(found.places, "model" if kind == "models" else ""))
+    result: Any = validate(record_type(kind, document), document, root, place_finder(found.places, "model" if kind == "models" else ""))
     return result, entry(kind, name, "").passports
 
 

@@ -15,6 +15,7 @@ from foretrain.system.chip import Chip, Kernels
 from foretrain.system.cluster import Cluster
 from foretrain.system.fabric import Fabric
 from foretrain.system.server import Server
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.counting import num_parameters
 from foretrain.workload.model import Model
 
@@ -197,13 +198,10 @@ def cluster_faults(cluster: Cluster, document: Mapping[str, Any]) -> Iterator[Fa
         yield ("fabric", "tiers", "0", "size"), f"is {tiers[0].size:g}, which servers of {chips:g} chips do not fill"
 
 
-def model_faults(model: Model, document: Mapping[str, Any]) -> Iterator[Fault]:
-    """Heads that can be shared, sequences that fit, and as many parameters as were published."""
-    if model.num_heads % model.num_kv_heads:
-        yield ("model", "num_heads"), f"is {model.num_heads}, not a multiple of num_kv_heads = {model.num_kv_heads}"
-    seq_len = _number(document.get("recipe", {}).get("seq_len"))
-    if seq_len is not None and 0 < model.max_seq_len < seq_len:
-        yield ("recipe", "seq_len"), f"is above the model's max_seq_len = {model.max_seq_len}"
+def model_faults(model: Model | ConvNet, document: Mapping[str, Any]) -> Iterator[Fault]:
+    """As many parameters as were published; heads that can be shared, and sequences that fit."""
+    if isinstance(model, Model):
+        yield from transformer_faults(model, document)
     node = document.get("published_parameters")
     published = _number(node)
     if published is None or not isinstance(node, Mapping):
@@ -213,6 +211,15 @@ def model_faults(model: Model, document: Mapping[str, Any]) -> Iterator[Fault]:
     count = float(num_parameters(model))
     if not low <= count <= high:
         yield ("published_parameters",), f"is {published:.4g}, but the model described has {count:.4g}"
+
+
+def transformer_faults(model: Model, document: Mapping[str, Any]) -> Iterator[Fault]:
+    """Heads that can be shared, and sequences that fit."""
+    if model.num_heads % model.num_kv_heads:
+        yield ("model", "num_heads"), f"is {model.num_heads}, not a multiple of num_kv_heads = {model.num_kv_heads}"
+    seq_len = _number(document.get("recipe", {}).get("seq_len"))
+    if seq_len is not None and 0 < model.max_seq_len < seq_len:
+        yield ("recipe", "seq_len"), f"is above the model's max_seq_len = {model.max_seq_len}"
 
 
 def _number(node: Any) -> float | None:

@@ -47,6 +47,15 @@ def groups(strategy: Strategy) -> dict[str, Group]:
     }
 
 
+def num_communicators(strategy: Strategy) -> Num:
+    """Communicators one rank belongs to: one for every axis with more than one rank, each with memory of its own."""
+    count: Num = 0.0
+    experts = positive(strategy.ep - 1)
+    for name, group in groups(strategy).items():
+        count = count + positive(group.size - 1) * (name != "ends") * (experts if name == "expert shard" else 1.0)
+    return count
+
+
 def tensor_parallel(
     recipe: Recipe, strategy: Strategy, local: Local, widths: Sequence[tuple[Num, Num]], *, again: bool
 ) -> list[Collective]:

@@ -6,26 +6,28 @@ import operator
 from collections.abc import Sequence
 from functools import reduce
 
-from foretrain.core.numeric import Num, first_largest, positive
+from foretrain.core.numeric import Num, first_largest
 from foretrain.program import layers
 from foretrain.program.communication import (
     context_parallel,
     expert_parallel,
-    groups,
     layer_widths,
+    num_communicators,
     once_per_step,
     pipeline_transfer,
     sharded_weights,
     tensor_parallel,
 )
+from foretrain.program.convolutions import lower_convnet
 from foretrain.program.layers import Local, local_shapes
-from foretrain.program.memory import in_flight, kept_activations, moment_byte, stage_memory
+from foretrain.program.memory import in_flight, kept_activations, saved_byte, stage_memory
 from foretrain.program.offload import block_offload, optimizer_offload, tier_bytes
 from foretrain.program.optimizer import optimizer_ops
 from foretrain.program.program import Block, Collective, Program, StageKind
 from foretrain.program.sharding import Held, ends_held, layer_held, table_parameters_per_rank
 from foretrain.strategy.layout import Stage, lay_out
 from foretrain.strategy.strategy import Strategy
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.counting import (
     full_attention_flop,
     matrix_sizes,
@@ -47,7 +49,13 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
     ``pp``, ``vpp``, schedule, recomputation, ZeRO stage, precision and build choose the path; all other degrees, batch sizes and the
     sequence length may be arrays over candidates and flow through it.
     """
-    model, recipe = workload.model, workload.recipe
+    if isinstance(workload.model, ConvNet):
+        return lower_convnet(workload.model, workload.recipe, strategy)
+    return lower_transformer(workload.model, workload.recipe, strategy)
+
+
+def lower_transformer(model: Model, recipe: Recipe, strategy: Strategy) -> Program:
+    """The program of one optimizer step of a transformer."""
     local = local_shapes(model, recipe, strategy)
     kinds = tuple(kind for kind, _ in kind_counts(model))
     stages = lay_out(layer_kinds(model), strategy.pp, strategy.stage_layers)
@@ -94,18 +102,12 @@ def lower(workload: Workload, strategy: Strategy) -> Program:
         offload_tier=strategy.offload_tier,
         tier_byte=tier_bytes(heaviest, in_flight(strategy, 0) * kept, recipe, strategy),
         input_byte=tokens_per_step * recipe.input_byte_per_token,
-        checkpoint_byte=checkpoint_byte(model, recipe),
+        checkpoint_byte=saved_byte(num_trained_parameters(model, recipe), recipe),
         num_communicators=num_communicators(strategy),
         peak_moment=PEAK_MOMENT,
         math_dtype=recipe.precision.math,
         flop_convention=recipe.flop_convention,
     )
-
-
-def checkpoint_byte(model: Model, recipe: Recipe) -> float:
-    """Weights, master copy and moments of what is trained; frozen weights need no saving."""
-    trained = num_trained_parameters(model, recipe)
-    return trained * (sum(recipe.precision.byte(part) for part in ("weights", "master")) + moment_byte(recipe))
 
 
 def recompute_flop(model: Model, recipe: Recipe, strategy: Strategy, flop: Num, tokens_per_step: Num) -> Num:
@@ -119,15 +121,6 @@ def recompute_flop(model: Model, recipe: Recipe, strategy: Strategy, flop: Num, 
     if strategy.recompute == "selective" and not strategy.flash_attention:
         return full_attention_flop(model, recipe.seq_len) / 3.0 * tokens_per_step
     return 0.0 * flop
-
-
-def num_communicators(strategy: Strategy) -> Num:
-    """Communicators one rank belongs to: one for every axis with more than one rank, each with memory of its own."""
-    count: Num = 0.0
-    experts = positive(strategy.ep - 1)
-    for name, group in groups(strategy).items():
-        count = count + positive(group.size - 1) * (name != "ends") * (experts if name == "expert shard" else 1.0)
-    return count
 
 
 def _heaviest(held: Sequence[Held]) -> Held:

@@ -21,10 +21,10 @@ from foretrain.workload.counting import DENSE, crosses, gates
 from foretrain.workload.model import LayerKind, Model
 from foretrain.workload.recipe import Recipe
 
-OPTIMIZER_MOMENTS = {"adam": 2.0, "adamw": 2.0, "adam8bit": 2.0, "adafactor": 0.0, "lion": 1.0, "muon": 1.0, "sgd": 1.0}
+OPTIMIZER_MOMENTS = {"adam": 2.0, "adamw": 2.0, "adam8bit": 2.0, "adafactor": 0.0, "lion": 1.0, "muon": 1.0, "sgd": 1.0, "rmsprop": 2.0}
 """States per parameter that the optimizer keeps besides the master copy: two moments (Adam, also in 8 bits), one momentum (SGD, Lion,
-Muon). Adafactor's row and column sums are below a thousandth of the parameters and left out (Shazeer and Stern, arXiv 1804.04235,
-section 3)."""
+Muon), a mean square and a momentum (RMSProp). Adafactor's row and column sums are below a thousandth of the parameters and left out
+(Shazeer and Stern, arXiv 1804.04235, section 3)."""
 TABLE_MOMENTS = {"muon": 2.0}
 """States of embedding and head where they differ: Muon leaves these to AdamW (Liu et al., arXiv 2502.16982, section 2.2)."""
 BLOCK_BYTE = 1.0 + DTYPE_BYTE["fp32"] / 2048.0
@@ -37,6 +37,11 @@ def moment_byte(recipe: Recipe, *, table: bool = False) -> float:
     if table:
         count = TABLE_MOMENTS.get(recipe.optimizer, count)
     return count * (BLOCK_BYTE if recipe.optimizer == "adam8bit" else recipe.precision.byte("moments"))
+
+
+def saved_byte(trained: Num, recipe: Recipe) -> Num:
+    """Bytes of a checkpoint: weights, master copy and moments of the ``trained`` parameters."""
+    return trained * (recipe.precision.byte("weights") + recipe.precision.byte("master") + moment_byte(recipe))
 
 
 def model_states(

@@ -12,6 +12,7 @@ from foretrain.catalog.provenance import Passport
 from foretrain.core.constants import J_PER_KWH, SECOND_PER_HOUR
 from foretrain.core.errors import InputError, NotFoundError, Problem
 from foretrain.core.units import format_si
+from foretrain.workload.convnet import ConvNet, place
 from foretrain.workload.counting import num_parameters
 
 Row = dict[str, str]
@@ -92,6 +93,9 @@ def _chip(chip: Any) -> Row:
 def _model(model: Any) -> Row:
     count = float(num_parameters(model))
     size = f"{count / 1e9:.{DIGITS}g} B" if count >= 1e9 else f"{count / 1e6:.{DIGITS}g} M"
+    if isinstance(model, ConvNet):
+        weighted = sum(section.repeat * sum(layer.weights > 0 for layer in section.layers) for section in place(model))
+        return {"name": model.name, "parameters": size, "layers": f"{weighted}", "image size": f"{model.image_size}"}
     return {"name": model.name, "parameters": size, "layers": f"{model.num_layers}", "hidden size": f"{model.hidden_size}"}
 
 

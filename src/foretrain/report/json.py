@@ -17,6 +17,7 @@ from foretrain.simulate.scenario import Scenario
 from foretrain.step.fits import verdict
 from foretrain.step.memory import Memory
 from foretrain.step.step import Step
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.counting import largest_layer_parameters, num_parameters
 
 ZERO3 = 3
@@ -104,6 +105,7 @@ def _subject(scenario: Scenario) -> Document:
         "fabric": cluster.fabric.name,
         "stack": scenario.stack.name,
         "site": scenario.site.name,
+        "sample": "image" if isinstance(scenario.workload.model, ConvNet) else "sequence",
         "seq_len": int(recipe.seq_len),
         "global_batch_size": int(recipe.global_batch_size),
         "tokens": recipe.tokens,

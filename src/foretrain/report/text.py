@@ -48,6 +48,7 @@ CONVENTION = {
     "palm": "PaLM (attention counted over the whole square)",
     "megatron": "Megatron-LM (attention counted over the whole square)",
     "6n": "6 N (no attention)",
+    "convolutions": "3 x forward of convolutions and fully connected layers",
 }
 """Words for names that do not explain themselves; all others are shown as they are."""
 
@@ -150,16 +151,18 @@ def _head(document: Mapping[str, Any]) -> Iterator[Line]:
 def plan_words(s: Mapping[str, Any]) -> str:
     """The plan on one or two lines: degrees above 1 first, then batch, precision and the words."""
     degrees = [f"{name} {s[name]}" for name in ("tp", "pp", "vpp", "dp", "cp", "ep", "etp") if s[name] > 1] or ["one chip, no parallelism"]
-    batch = f"microbatch {s['microbatch_size']} x {s['num_microbatches']} x dp {s['dp']} = {s['global_batch_size']:,} sequences"
+    images = s["sample"] == "image"
+    samples = "images" if images else f"sequences of {s['seq_len']:,} tokens"
+    attention = "flash attention" if s["flash_attention"] else "attention not fused"
     words = [
         *degrees,
-        f"{batch} of {s['seq_len']:,} tokens",
+        f"microbatch {s['microbatch_size']} x {s['num_microbatches']} x dp {s['dp']} = {s['global_batch_size']:,} {samples}",
         s["precision"],
         f"zero {s['zero']}",
         f"recompute {s['recompute']}",
         s["schedule"] if s["pp"] > 1 else "",
         "sequence parallel" if s["sequence_parallel"] else "",
-        "flash attention" if s["flash_attention"] else "attention not fused",
+        "" if images else attention,
         s["optimizer"],
         *_offload_words(s),
         f"stack {s['stack']}",
@@ -176,6 +179,11 @@ def _offload_words(s: Mapping[str, Any]) -> Iterator[str]:
         yield f"weights {s['parameter_offload']:.0%} {place}"
     if s["activation_offload"] != "none":
         yield f"activations offloaded by {s['activation_offload']}"
+
+
+def _items(document: Mapping[str, Any]) -> str:
+    """What the model is fed with."""
+    return "images" if document["subject"]["sample"] == "image" else "tokens"
 
 
 def _tables(document: Mapping[str, Any]) -> list[Line]:
@@ -261,15 +269,15 @@ def _speed(document: Mapping[str, Any]) -> Iterator[Line]:
     step = document["step"]
     sustained, peak = figures.rate(step["model_flop_per_s_per_chip"]), figures.rate(step["peak_flop_per_s"])
     convention = CONVENTION.get(step["flop_convention"], step["flop_convention"])
-    per_chip = figures.figure(step["token_per_s_per_chip"], 4)
-    yield Line(label="speed", text=f"{per_chip} tokens/s/chip, {step['token_per_s']:,.0f} tokens/s in all, {sustained} per chip")
+    per_chip, items = figures.figure(step["token_per_s_per_chip"], 4), _items(document)
+    yield Line(label="speed", text=f"{per_chip} {items}/s/chip, {step['token_per_s']:,.0f} {items}/s in all, {sustained} per chip")
     yield Line(label="MFU", text=f"{step['mfu']:.1%}, HFU {step['hfu']:.1%} of the dense {step['peak_dtype']} peak {peak}")
     yield Line(text=f"FLOP convention: {convention}")
 
 
 def _run(document: Mapping[str, Any]) -> Iterator[Line]:
     run, s = document["run"], document["subject"]
-    amount = f"{figures.count(s['tokens'])} tokens in {run['num_steps']:,.0f} steps"
+    amount = f"{figures.count(s['tokens'])} {_items(document)} in {run['num_steps']:,.0f} steps"
     yield from _wrapped(
         "run", f"{figures.duration(run['wall_s'])} for {amount}, {figures.count(run['chip_hour'])} chip-hours, goodput {run['goodput']:.1%}"
     )
@@ -298,7 +306,7 @@ def _cost(document: Mapping[str, Any]) -> Iterator[Line]:
     other = "owned" if cost["tenure"] == "rented" else "rented"
     hourly, intensity = figures.figure(cost["usd_per_chip_hour"]), figures.figure(cost["usd_per_million_token"])
     total = f"{figures.money(cost['total_usd'])} {cost['tenure']}"
-    yield from _wrapped("cost", f"{total} ({hourly} USD per chip-hour, {intensity} USD per million tokens)")
+    yield from _wrapped("cost", f"{total} ({hourly} USD per chip-hour, {intensity} USD per million {_items(document)})")
     if len(_named(cost["parts"], {})) > 1:
         yield from _wrapped("", _shares(cost["parts"], {}))
     yield Line(text=f"{other} instead: {figures.money(cost[f'{other}_usd'])}")

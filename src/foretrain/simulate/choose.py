@@ -23,6 +23,7 @@ from foretrain.strategy.rules import divisors
 from foretrain.strategy.strategy import Strategy
 from foretrain.system.cluster import Cluster
 from foretrain.system.stack import Stack
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.model import layer_kinds
 from foretrain.workload.recipe import Workload
 
@@ -63,6 +64,8 @@ def choose(
     InputError
         When no candidate obeys the rules; the problems are those of the candidate with the fewest.
     """
+    if isinstance(workload.model, ConvNet):
+        return _choose_convnet(workload, given, cluster, stack, models, notes, where)
     fixed = {name: value for name, value in given.items() if value not in (None, "auto")}
     base = validate(Strategy, fixed, "strategy", where)
     valid, problems = _valid(workload, _candidates(workload, base, fixed, cluster), int(cluster.num_chips))
@@ -83,11 +86,47 @@ def choose(
     return strategy
 
 
+MOST_IMAGES = 1024
+IMAGE_SIZES = 8
+"""Microbatches of images that are tried: at most so many of the divisors of a rank's batch, up to ``MOST_IMAGES``."""
+
+
+def _choose_convnet(
+    workload: Workload,
+    given: Mapping[str, Any],
+    cluster: Cluster,
+    stack: Stack,
+    models: Models,
+    notes: list[Assumption],
+    where: Where | None,
+) -> Strategy:
+    """``choose`` for a convolutional network: data parallel over all chips, so that only the microbatch is searched."""
+    fixed = {name: value for name, value in given.items() if value not in (None, "auto")}
+    base = validate(Strategy, fixed, "strategy", where)
+    chips, batch = int(cluster.num_chips), int(workload.recipe.global_batch_size)
+    dp = int(base.dp) if "dp" in fixed else chips
+    own = max(batch // dp, 1)
+    free = [size for size in divisors(own) if size <= MOST_IMAGES][-IMAGE_SIZES:]
+    sizes = [int(base.microbatch_size)] if "microbatch_size" in fixed else free
+    plans = [dataclasses.replace(base, dp=dp, microbatch_size=size, num_microbatches=max(own // size, 1)) for size in sizes]
+    valid, problems = _valid(workload, plans, chips)
+    if not valid:
+        open_fields = {f"strategy.{name}" for name in ("dp", "microbatch_size") if name not in fixed}
+        raise InputError([problem for problem in problems if problem.field not in open_fields] or problems)
+    strategy, fits = _best(workload, valid, cluster, stack, models)
+    if "dp" not in fixed:
+        notes.append(Assumption(field="strategy.dp", value=dp, reason="every chip holds the whole network"))
+    if "microbatch_size" not in fixed:
+        reason = f"fastest of {len(valid)} that keeps the margin" if fits else f"none of {len(valid)} fits; this needs least memory"
+        notes.append(Assumption(field="strategy.microbatch_size", value=strategy.microbatch_size, reason=reason))
+    return strategy
+
+
 def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cluster: Cluster) -> Iterator[Strategy]:
     """Plans over the free fields whose degrees multiply to the number of chips and whose batch can be formed."""
     chips, batch = int(cluster.num_chips), int(workload.recipe.global_batch_size)
     server = int(cluster.server.num_chips)
-    model = workload.model
+    model = workload.transformer
 
     def options(name: str, free: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
         return (getattr(base, name),) if name in fixed else tuple(free)

@@ -6,21 +6,29 @@ from typing import Any
 
 from foretrain.core.units import parse
 from foretrain.simulate.scenario import Assumption
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.counting import num_active_parameters
 from foretrain.workload.model import Model
 
 DEFAULT_SEQ_LEN = 4096
 DEFAULT_BATCH_TOKENS = 4e6
 TOKENS_PER_PARAMETER = 20.0
+DEFAULT_BATCH_IMAGES = 256.0
+EPOCHS = 90.0
+IMAGENET_IMAGES = 1281167.0
+"""Training images of ILSVRC 2012 (Russakovsky et al., arXiv 1409.0575, table 2)."""
 
 
-def complete_recipe(recipe: dict[str, Any], model: Model, num_chips: int, notes: list[Assumption]) -> None:
+def complete_recipe(recipe: dict[str, Any], model: Model | ConvNet, num_chips: int, notes: list[Assumption]) -> None:
     """Fill ``seq_len``, ``global_batch_size`` and ``tokens`` where missing; each gets an assumption that says so.
 
     Sequence length: the model's maximum up to 4,096 tokens. Global batch: the published one in tokens, else 4 million tokens, at least a
     sequence a chip; rounded up to the odd factor of the chip count times a power of two. Tokens: 20 per parameter (Hoffmann et al., arXiv
     2203.15556, table 3).
     """
+    if isinstance(model, ConvNet):
+        _complete_images(recipe, num_chips, notes)
+        return
     if recipe.get("seq_len") is None:
         longest = model.num_positions if model.patch_size else model.max_seq_len or DEFAULT_SEQ_LEN
         recipe["seq_len"] = min(longest, DEFAULT_SEQ_LEN)
@@ -32,17 +40,48 @@ def complete_recipe(recipe: dict[str, Any], model: Model, num_chips: int, notes:
     if recipe.get("global_batch_size") is None:
         seq_len = _number(recipe["seq_len"])
         batch = round(_number(published or DEFAULT_BATCH_TOKENS) / seq_len)
-        odd = num_chips
-        while odd % 2 == 0:
-            odd //= 2
-        wanted = batch if published else max(batch, num_chips)
-        recipe["global_batch_size"] = odd * 2 ** max(-(-wanted // odd) - 1, 0).bit_length()
+        recipe["global_batch_size"] = _shared(batch if published else max(batch, num_chips), num_chips)
         kind = "published for this model" if published else "not given; 4 million tokens are usual"
         reason = f"{kind}: {_number(published or DEFAULT_BATCH_TOKENS):,.0f} tokens, rounded up to a batch the chips can share"
         notes.append(Assumption(field="recipe.global_batch_size", value=recipe["global_batch_size"], reason=reason))
     if recipe.get("tokens") is None:
         recipe["tokens"] = TOKENS_PER_PARAMETER * num_active_parameters(model)
         reason = "not given; 20 tokens per active parameter (Hoffmann et al. 2022)"
+        notes.append(Assumption(field="recipe.tokens", value=recipe["tokens"], reason=reason))
+
+
+def _shared(wanted: int, num_chips: int) -> int:
+    """``wanted`` rounded up to the odd factor of the chip count times a power of two.
+
+    >>> _shared(1000, 48)
+    1536
+    """
+    odd = num_chips
+    while odd % 2 == 0:
+        odd //= 2
+    return odd * (1 << max(-(-wanted // odd) - 1, 0).bit_length())
+
+
+def _complete_images(recipe: dict[str, Any], num_chips: int, notes: list[Assumption]) -> None:
+    """The recipe of a convolutional network, whose tokens are images.
+
+    Global batch: the published one, else 256 (He et al., arXiv 1512.03385, section 3.4), at least an image a chip. Images of the run: 90
+    epochs of ImageNet (Goyal et al., arXiv 1706.02677, section 5.1).
+    """
+    recipe.setdefault("flop_convention", "convolutions")
+    if recipe.get("seq_len") is None:
+        recipe["seq_len"] = 1
+        notes.append(Assumption(field="recipe.seq_len", value=1, reason="an image counts as one token"))
+    published = recipe.pop("global_batch_tokens", None)
+    if recipe.get("global_batch_size") is None:
+        batch = round(_number(published or DEFAULT_BATCH_IMAGES))
+        recipe["global_batch_size"] = _shared(max(batch, num_chips), num_chips)
+        kind = "published for this model" if published else "not given; usual"
+        reason = f"{kind}: {batch:,} images, rounded up to a batch the chips can share"
+        notes.append(Assumption(field="recipe.global_batch_size", value=recipe["global_batch_size"], reason=reason))
+    if recipe.get("tokens") is None:
+        recipe["tokens"] = EPOCHS * IMAGENET_IMAGES
+        reason = "not given; 90 epochs of ImageNet (Goyal et al. 2017), in images"
         notes.append(Assumption(field="recipe.tokens", value=recipe["tokens"], reason=reason))
 
 

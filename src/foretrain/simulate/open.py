@@ -7,6 +7,7 @@ Everything becomes one nested document of text and numbers, overrides are applie
 from __future__ import annotations
 
 import copy
+import dataclasses
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ from foretrain.system.memory import TIERS
 from foretrain.system.server import tier
 from foretrain.system.site import Site
 from foretrain.system.stack import Stack
-from foretrain.workload.model import Model
+from foretrain.workload.convnet import ConvNet, place
 from foretrain.workload.precision import PRESETS
 from foretrain.workload.recipe import Recipe, Workload
 
@@ -171,9 +172,11 @@ def _resolve(draft: _Draft, system_name: str) -> Scenario:
     stack = _record(draft, Stack, "stack")
     site, prices = _record(draft, Site, "site"), _record(draft, Prices, "prices")
     amortisation = _record(draft, Amortisation, "amortisation")
-    model = _record(draft, Model, "model")
+    model = _record(draft, loader.model_record(document["model"]), "model")
     complete_recipe(document["recipe"], model, int(cluster.num_chips), draft.notes)
     workload = Workload(model=model, recipe=_record(draft, Recipe, "recipe"))
+    if isinstance(model, ConvNet):
+        _place_layers(draft, model)
     problems = _machine_rules(workload, cluster) + _attention_rule(document["strategy"], cluster.server.chip)
     if problems:
         raise InputError(problems)
@@ -213,6 +216,22 @@ def ramp_steps(recipe: Recipe) -> float:
     share = ramp.tokens / len(ramp.sizes())
     steps = sum(share / (size * recipe.seq_len) for size in ramp.sizes())
     return float(round(float(steps - ramp.tokens / (ramp.end * recipe.seq_len))))
+
+
+def _place_layers(draft: _Draft, net: ConvNet) -> None:
+    """Work out the sizes of all layers; one that does not fit is reported with its line in the scenario file.
+
+    What was settled about attention on the way concerns no convolutional network, and is not mentioned.
+    """
+    draft.notes[:] = [note for note in draft.notes if not note.field.endswith(("flash_attention", "attention_kernel"))]
+    try:
+        place(net)
+    except InputError as error:
+        where = draft.where.get("model")
+        if where is None:
+            raise
+        located = [dataclasses.replace(problem, where=where(tuple(problem.field.split(".")[1:]))) for problem in error.problems]
+        raise InputError(located) from None
 
 
 def _record(draft: _Draft, cls: type[Any], root: str) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from foretrain.core.errors import Problem
 from foretrain.strategy.layout import split_layers
 from foretrain.strategy.strategy import Strategy
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.model import Model, layer_kinds
 from foretrain.workload.recipe import Recipe, Workload
 
@@ -175,7 +176,7 @@ def rounds(pp: int, num_microbatches: int) -> int:
     return max(1, num_microbatches // pp)
 
 
-def batch_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
+def batch_rules(model: Model | ConvNet, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
     """The global batch is whole microbatches on whole data-parallel ranks, also at every step of a ramp."""
     step = int(strategy.dp) * int(strategy.microbatch_size)
     batch = int(recipe.global_batch_size)
@@ -282,8 +283,58 @@ def feature_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[
             allowed=f"1 to {model.num_positions}",
             nearest=(model.num_positions,),
         )
+    if recipe.flop_convention == "convolutions":
+        text = "is the convention of convolutional networks"
+        yield Problem(field="recipe.flop_convention", value=recipe.flop_convention, message=text, nearest=("causal",))
+    yield from type_rules(recipe)
+
+
+def type_rules(recipe: Recipe) -> Iterator[Problem]:
+    """What is computed with has a type."""
     if recipe.precision.weights == "none" or recipe.precision.math == "none" or recipe.precision.activation == "none":
         yield Problem(field="recipe.precision", message="math, activation and weights need a data type")
+
+
+WHOLE = "convolutional networks are simulated data parallel only: every chip holds the whole network"
+IMAGES = "means nothing for a convolutional network, which trains on images and in all its parts"
+CONVNET_PLAN: tuple[tuple[str, object, str], ...] = (
+    *((name, 1, WHOLE) for name in ("tp", "pp", "vpp", "cp", "ep", "etp")),
+    ("sequence_parallel", False, WHOLE),
+    ("stage_layers", (), WHOLE),
+    ("recompute", "none", "recomputation of convolutional networks is not simulated; a smaller microbatch_size saves activations"),
+    ("activation_offload", "none", "offloading activations of convolutional networks is not simulated"),
+)
+CONVNET_RECIPE: tuple[tuple[str, object, str], ...] = (
+    ("seq_len", 1, "an image counts as one token"),
+    ("encoder_seq_len", 0, IMAGES),
+    ("document_lens", (), IMAGES),
+    ("lora", None, IMAGES),
+    ("frozen", (), IMAGES),
+    ("flop_convention", "convolutions", "the conventions of transformers count attention; a convolutional network has its own"),
+)
+"""Fields of plan and recipe that a convolutional network leaves at one value, and why."""
+
+
+def convnet_rules(recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
+    """Convolutional networks run data parallel, in 16 bits or wider, on images."""
+    for root, given, rules in (("strategy", strategy, CONVNET_PLAN), ("recipe", recipe, CONVNET_RECIPE)):
+        for name, only, reason in rules:
+            value = getattr(given, name)
+            if value != only:
+                yield Problem(field=f"{root}.{name}", value=value, message=reason, allowed=str(only), nearest=(only,))
+    for part, wide in (("math", "bf16"), ("weights", "bf16"), ("activation", "bf16")):
+        value = getattr(recipe.precision, part)
+        if value in ("fp8", "nf4"):
+            text = "convolutions and their weights are simulated in 16 bits or wider"
+            yield Problem(field=f"recipe.precision.{part}", value=value, message=text, allowed="bf16, fp16, tf32, fp32", nearest=(wide,))
+    replicas = int(strategy.dp_replicate)
+    yield from must_divide("strategy.dp_replicate", replicas, int(strategy.dp), "dp")
+    if replicas > 1 and strategy.zero == 0:
+        text = "keeping replicas of the shards needs shards (zero 1 to 3)"
+        yield Problem(field="strategy.dp_replicate", value=replicas, message=text, allowed="1", nearest=(1,))
+    if sorted(strategy.mesh) != ["cp", "dp", "pp", "tp"]:
+        yield Problem(field="strategy.mesh", value=list(strategy.mesh), message="must name each of tp, cp, dp, pp once")
+    yield from type_rules(recipe)
 
 
 RULES: tuple[Callable[[Model, Recipe, Strategy], Iterator[Problem]], ...] = (
@@ -314,7 +365,11 @@ def world_size_rules(strategy: Strategy, num_chips: int) -> Iterator[Problem]:
 
 def check(workload: Workload, strategy: Strategy, num_chips: int) -> list[Problem]:
     """All broken rules of a single plan (plain numbers) on ``num_chips`` chips; an empty list is a valid plan."""
-    problems = [problem for rule in RULES for problem in rule(workload.model, workload.recipe, strategy)]
+    model, recipe = workload.model, workload.recipe
+    if isinstance(model, ConvNet):
+        problems = [*convnet_rules(recipe, strategy), *batch_rules(model, recipe, strategy)]
+    else:
+        problems = [problem for rule in RULES for problem in rule(model, recipe, strategy)]
     return [*problems, *world_size_rules(strategy, num_chips)]
 
 

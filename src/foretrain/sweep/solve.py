@@ -14,6 +14,7 @@ from foretrain.step.fits import fit_memory
 from foretrain.strategy import rules
 from foretrain.strategy.rules import divisors
 from foretrain.strategy.strategy import Strategy
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.recipe import Recipe, Workload
 
 LARGEST = 2**24
@@ -57,9 +58,11 @@ def max_microbatch_size(scenario: Scenario) -> int:
 def max_seq_len(scenario: Scenario) -> int:
     """Longest sequence that fits, a multiple of what context and sequence parallelism cut it into; 0 if none fits.
 
-    A learned position table bounds it.
+    A learned position table bounds it; an image is one token long.
     """
     strategy, model = scenario.strategy, scenario.workload.model
+    if isinstance(model, ConvNet):
+        return 1
     pieces = int(strategy.cp) * (int(strategy.tp) if strategy.sequence_parallel else 1)
     bound = model.num_positions // pieces if model.position == "learned" and model.num_positions else LARGEST
 

@@ -49,6 +49,6 @@ def load_rows(table: str) -> list[Row]:
 
 def narayanan_flop(scenario: Scenario) -> float:
     """FLOP of one iteration with full recomputation, ``96 B s l h^2 (1 + s / 6h + V / 16 l h)`` (arXiv 2104.04473, equation 3)."""
-    model, recipe = scenario.workload.model, scenario.workload.recipe
+    model, recipe = scenario.workload.transformer, scenario.workload.recipe
     batch, s, layers, h = float(recipe.global_batch_size), float(recipe.seq_len), model.num_layers, model.hidden_size
     return 96 * batch * s * layers * h**2 * (1 + s / (6 * h) + model.vocab_size / (16 * layers * h))

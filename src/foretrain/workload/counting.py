@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from foretrain.core.numeric import Num, minimum
 from foretrain.core.record import record
+from foretrain.workload import convnet
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.model import LayerKind, Model, kind_counts
 from foretrain.workload.recipe import Lora, Recipe
 
@@ -166,8 +168,10 @@ def final_norm_parameters(model: Model) -> int:
     return stacks(model) * model.final_norm * NORM_PARAMETERS[model.norm] * model.hidden_size
 
 
-def num_parameters(model: Model) -> int:
+def num_parameters(model: Model | ConvNet) -> int:
     """Exact number of parameters of the model, tied tables counted once, modules of multi-token prediction included."""
+    if isinstance(model, ConvNet):
+        return convnet.num_parameters(model)
     layers = sum(count * layer_parameters(model, kind) for kind, count in kind_counts(model))
     return layers + embedding_parameters(model) + head_parameters(model) + final_norm_parameters(model)
 
@@ -181,12 +185,14 @@ def num_active_parameters(model: Model) -> int:
     return num_parameters(model) - mixtures * (experts.num_experts - experts.experts_per_token) * expert_parameters(model)
 
 
-def largest_layer_parameters(model: Model) -> int:
+def largest_layer_parameters(model: Model | ConvNet) -> int:
     """Parameters of the largest single module: a matrix of a layer with its bias, or the token table.
 
     This is the ``largest_layer_params`` of DeepSpeed's memory estimator, which looks at modules that hold parameters themselves (the
     gated MLP has its two input matrices in separate modules in Hugging Face's models).
     """
+    if isinstance(model, ConvNet):
+        return convnet.largest_layer_parameters(model)
     h = model.hidden_size
     bias = model.mlp_bias * max(model.ffn_size, h)
     return max(h * model.num_heads * model.query_dim, h * model.ffn_size + bias, model.vocab_size * h)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from foretrain.core.numeric import Num
 from foretrain.core.record import record
 from foretrain.core.units import Quantity
+from foretrain.workload.convnet import ConvNet
 from foretrain.workload.model import Model, Size
 from foretrain.workload.precision import Precision
 
@@ -54,14 +55,16 @@ class Recipe:
     over its tokens).
 
     ``flop_convention`` names what model FLOP count (``workload.counting``): ``causal`` (the default), ``full``, ``palm``,
-    ``megatron`` or ``6n``.
+    ``megatron`` or ``6n``; for convolutional networks ``convolutions``.
+
+    An image counts as one token: ``seq_len`` of a convolutional network is 1, and batch and ``tokens`` are images.
     """
 
     seq_len: Annotated[Num, Quantity(integer=True, ge=1, le=1e8)]
     global_batch_size: Annotated[Num, Quantity(integer=True, ge=1, le=1e9)]
     tokens: Annotated[Num, Quantity(gt=0, le=1e18)]
     precision: Precision = Precision()
-    optimizer: Literal["adam", "adamw", "adam8bit", "adafactor", "lion", "muon", "sgd"] = "adamw"
+    optimizer: Literal["adam", "adamw", "adam8bit", "adafactor", "lion", "muon", "sgd", "rmsprop"] = "adamw"
     dropout: bool = False
     document_lens: tuple[Size, ...] = ()
     batch_ramp: BatchRamp | None = None
@@ -71,7 +74,7 @@ class Recipe:
     expert_imbalance: Annotated[Num, Quantity(ge=1, le=1e6)] = 1.0
     capacity_factor: Annotated[Num, Quantity(ge=0, le=1e6)] = 0.0
     input_byte_per_token: Annotated[Num, Quantity("B", ge=0)] = 4.0
-    flop_convention: Literal["causal", "full", "palm", "megatron", "6n"] = "causal"
+    flop_convention: Literal["causal", "full", "palm", "megatron", "6n", "convolutions"] = "causal"
 
     def trains(self, part: Part) -> bool:
         """Whether the model's own parameters of ``part`` get gradients."""
@@ -82,5 +85,12 @@ class Recipe:
 class Workload:
     """A model and its recipe."""
 
-    model: Model
+    model: Model | ConvNet
     recipe: Recipe
+
+    @property
+    def transformer(self) -> Model:
+        """The model, for what is only asked of transformers."""
+        if isinstance(self.model, ConvNet):
+            raise TypeError(f"{self.model.name} is not a transformer")
+        return self.model
