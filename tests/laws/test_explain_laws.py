@@ -15,6 +15,7 @@ from foretrain.report.names import figures
 from foretrain.simulate.scenario import Scenario
 from foretrain.simulate.simulate import simulate_scenario
 from foretrain.simulate.trace import converted, trace
+from tests.families import FAMILIES, family
 from tests.plans import base, random_plans, with_plan
 
 COUNT = 50
@@ -22,11 +23,14 @@ MODELS = ("llama-3.1-70b", "gpt3-175b", "llama-3.1-8b")
 
 
 def cases(seed: int) -> Iterator[Scenario]:
-    """Random valid plans of several models."""
+    """Random valid plans of several models and of every family."""
     for model in MODELS:
         scenario = base(model)
         for plan in random_plans(COUNT // len(MODELS) + 1, seed, scenario):
             yield with_plan(scenario, plan)
+    for name in FAMILIES:
+        for plan in random_plans(2, seed, family(name)):
+            yield with_plan(family(name), plan)
 
 
 def figures_of(scenario: Scenario) -> dict[str, Any]:
@@ -49,6 +53,7 @@ OWN: dict[str, Any] = {
     "*": lambda a, b: math.prod((a, b)),
     "/": lambda a, b: a / b,
     "//": lambda a, b: float(math.floor(a / b)),
+    "**": lambda a, b: math.exp(b * math.log(a)) if a > 0 else 0.0**b,
     "neg": lambda a: 0.0 - a,
     "max": lambda a, b: max((a, b)),
     "min": lambda a, b: min((a, b)),

@@ -12,6 +12,7 @@ from foretrain.simulate.batch import NUMBERS
 from foretrain.simulate.open import ramp_steps
 from foretrain.simulate.scenario import Scenario
 from foretrain.strategy.strategy import Strategy
+from foretrain.workload.convnet import ConvNet
 
 WORDS = frozenset(
     {
@@ -20,7 +21,8 @@ WORDS = frozenset(
         "recipe.batch_ramp",
     }
 )
-"""Fields that choose the path or count its pieces, beside counts and patterns of layers: they stand as literals in the formulas."""
+"""Fields that choose the path or count its pieces, beside counts and patterns of layers and whole lists of convolutions: they stand as
+literals in the formulas."""
 
 Convert = Callable[[str, Any], Any]
 
@@ -54,7 +56,7 @@ def converted(scenario: Scenario, convert: Convert) -> Scenario:
 
 def _convert(value: Any, path: str, convert: Convert) -> Any:
     """Records, mappings and tuples of records are walked; words, flags and text stay."""
-    if path in WORDS or path.endswith(("_layers", "_layer", ".every")) or isinstance(value, (bool, str)):
+    if path in WORDS or path.endswith(("_layers", "_layer", ".every")) or isinstance(value, (bool, str, ConvNet)):
         return value
     if isinstance(value, (int, float)):
         return convert(path, value)
