@@ -42,7 +42,7 @@ def table(seed: int, *, shape: tuple[int, ...] = (ROWS, CANDIDATES), kernel: str
     return Ops(
         matmuls=Matmuls(
             name=names, phase=phases, dtype=("bf16", "fp16") * (shape[0] // 2),
-            m=m, n=n, k=k, batch=batch, byte=2 * batch * (m * k + k * n + m * n),
+            m=m, n=n, k=k, batch=batch, byte=2 * batch * (m * k + k * n + m * n), kernels=np.ones(shape),
         ),
         attentions=Attentions(
             name=names, phase=phases, kernel=kernel,

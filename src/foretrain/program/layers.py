@@ -133,7 +133,7 @@ def linear(rows: Rows, run: Pass, name: str, t: Num, k: Num, n: Num, *, bias: bo
     addition is a kernel of its own that also reads the fresh gradient. A bias costs one reading of the output's gradient.
     In fp8 the input, and in the backward pass the output's gradient, is first cast and written twice, as it is and transposed for the
     weight-gradient GEMM (Micikevicius et al., arXiv 2209.05433; NVIDIA Transformer Engine's fused cast-transpose).
-    A frozen layer has no weight gradient; adapters on it are two thin layers beside it, whose output is added (Hu et al., arXiv
+    Without a grouped kernel every one of the ``batch`` products is launched by itself. A frozen layer has no weight gradient; adapters on it are two thin layers beside it, whose output is added (Hu et al., arXiv
     2106.09685, section 4.1). 4-bit weights are widened before each use (Dettmers et al., arXiv 2305.14314, equation 5).
     """
     recipe, build, again, dtype = run.recipe, run.build, run.again, run.dtype
@@ -143,14 +143,15 @@ def linear(rows: Rows, run: Pass, name: str, t: Num, k: Num, n: Num, *, bias: bo
         both(rows, f"{name} widen", batch * k * n * (w + e), batch * k * n * (w + e), again=again)
         w = e
     forward = batch * ((t * k + t * n) * e + k * n * w)
-    rows.matmul(name, "forward", dtype, t, n, k, batch, forward)
+    launched = 1.0 if build.grouped_matmul else batch
+    rows.matmul(name, "forward", dtype, t, n, k, batch, forward, launched)
     if again:
-        rows.matmul(name, "recompute", dtype, t, n, k, batch, forward)
-    rows.matmul(f"{name} dgrad", "backward", dtype, t, k, n, batch, forward)
+        rows.matmul(name, "recompute", dtype, t, n, k, batch, forward, launched)
+    rows.matmul(f"{name} dgrad", "backward", dtype, t, k, n, batch, forward, launched)
     if recipe.trains(run.part):
         fused = build.fused_wgrad_accumulation
         stored = batch * ((t * k + t * n) * e + k * n * (2 * g if fused else w))
-        rows.matmul(f"{name} wgrad", "backward", dtype, k, n, t, batch, stored)
+        rows.matmul(f"{name} wgrad", "backward", dtype, k, n, t, batch, stored, launched)
         if not fused:
             rows.stream(f"{name} grad add", "backward", batch * k * n * (w + 2 * g))
         if bias:
@@ -329,8 +330,12 @@ def _mlp(rows: Rows, run: Pass, model: Model, t: Num, ffn: Num, *, bias: bool, b
 ROUTING_PASSES = 6.0
 """Passes over the fp32 router logits: written by the GEMM's conversion, read and written by the softmax (or sigmoid), read by top-k, read
 and written by the normalised map of tokens to experts."""
-ROUTING_KERNELS = 4.0
-"""Conversion, softmax, top-k and map, as in the unfused routers of Megatron-LM and Hugging Face Transformers."""
+ROUTING_KERNELS = 20.0
+"""Small kernels of an unfused router and of the bookkeeping before a dispatch: conversion, softmax or sigmoid, bias, top-k, normalisation,
+map and its scatter, load-balancing loss, tokens per expert and their sums (assumption, range 8 to 40: our count of the steps in
+Megatron-Core's router and dispatcher; fused ones need a few)."""
+PERMUTE_KERNELS = 5.0
+"""Kernels of one sorting of tokens: map to indices, gather or scatter of rows and of their weights (assumption, range 2 to 10, as above)."""
 
 
 def _experts(rows: Rows, run: Pass, experts: Experts, strategy: Strategy, local: Local, model: Model) -> None:
@@ -346,9 +351,9 @@ def _experts(rows: Rows, run: Pass, experts: Experts, strategy: Strategy, local:
     both(rows, "routing", ROUTING_PASSES * logits, ROUTING_PASSES * logits, again=run.again, kernels=ROUTING_KERNELS)
     copied = (region + local.sent_tokens) * h * e
     sorted_rows = 2 * local.expert_tokens * local.local_experts * h * e * positive(local.local_experts - 1)
-    both(rows, "permute", copied + sorted_rows, copied + sorted_rows, again=run.again, kernels=2.0)
+    both(rows, "permute", copied + sorted_rows, copied + sorted_rows, again=run.again, kernels=PERMUTE_KERNELS)
     _mlp(rows, run, model, local.expert_tokens, experts.ffn_size / strategy.etp, bias=model.mlp_bias, batch=local.local_experts)
-    both(rows, "unpermute", copied + sorted_rows, copied + sorted_rows, again=run.again, kernels=2.0)
+    both(rows, "unpermute", copied + sorted_rows, copied + sorted_rows, again=run.again, kernels=PERMUTE_KERNELS)
 
 
 def embedding(model: Model, recipe: Recipe, strategy: Strategy) -> Ops:

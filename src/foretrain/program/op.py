@@ -15,7 +15,7 @@ class Matmuls:
     """GEMMs: ``batch`` independent products C[m, n] = A[m, k] B[k, n], each 2 m n k FLOP.
 
     Shapes of ``m``, ``n``, ``k``, ``batch``, ``byte``: (ops,) or (ops, candidates). ``dtype`` names the peak used by each op;
-    ``byte`` is what all products move to and from memory when each operand is touched once.
+    ``byte`` is what all products move to and from memory when each operand is touched once; ``kernels`` are launched for them.
     """
 
     name: tuple[str, ...]
@@ -26,6 +26,7 @@ class Matmuls:
     k: Num
     batch: Num
     byte: Num
+    kernels: Num
 
 
 @record

@@ -37,10 +37,10 @@ class Rows:
         self._stream: list[Row] = []
         self._stream_key: list[tuple[str, Phase]] = []
 
-    def matmul(self, name: str, phase: Phase, dtype: str, m: Num, n: Num, k: Num, batch: Num, byte: Num) -> None:
+    def matmul(self, name: str, phase: Phase, dtype: str, m: Num, n: Num, k: Num, batch: Num, byte: Num, kernels: Num = 1.0) -> None:
         """Add ``batch`` GEMMs of m x n x k."""
         self._matmul_key.append((name, phase, dtype))
-        self._matmul.append((m, n, k, batch, byte))
+        self._matmul.append((m, n, k, batch, byte, kernels))
 
     def attention(self, name: str, phase: Phase, q_len: Num, kv_len: Num, head_dim: Num, batch: Num, seen: Num, byte: Num) -> None:
         """Add a fused attention kernel over ``batch`` heads."""
@@ -54,7 +54,7 @@ class Rows:
 
     def ops(self, attention_kernel: str) -> Ops:
         """The finished tables."""
-        m, n, k, batch, byte = _columns(self._matmul, 5)
+        m, n, k, batch, byte, launched = _columns(self._matmul, 6)
         q_len, kv_len, head_dim, heads, seen, attention_byte = _columns(self._attention, 6)
         stream_byte, flop, kernels = _columns(self._stream, 3)
         return Ops(
@@ -62,7 +62,7 @@ class Rows:
                 name=tuple(key[0] for key in self._matmul_key),
                 phase=tuple(key[1] for key in self._matmul_key),
                 dtype=tuple(key[2] for key in self._matmul_key),
-                m=m, n=n, k=k, batch=batch, byte=byte,
+                m=m, n=n, k=k, batch=batch, byte=byte, kernels=launched,
             ),
             attentions=Attentions(
                 name=tuple(key[0] for key in self._attention_key),

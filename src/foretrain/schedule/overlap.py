@@ -136,7 +136,6 @@ def with_offload(passes: tuple[PhaseTime, ...], moves: tuple[OffloadTransfer, ..
 def _work(ops: Ops, times: OpTime) -> tuple[list[Num], ...]:
     """Matmul, attention and stream seconds, kernels, matrix-busy and memory-busy seconds, each as a list over phases."""
     matmul, attention, stream = ops.matmuls.phase, ops.attentions.phase, ops.streams.phase
-    ones = np.ones(len(matmul))
 
     def add(*columns: list[Num]) -> list[Num]:
         return [sum(values) for values in zip(*columns, strict=True)]
@@ -145,7 +144,11 @@ def _work(ops: Ops, times: OpTime) -> tuple[list[Num], ...]:
         phase_sums(matmul, times.matmul_s),
         phase_sums(attention, times.attention_s),
         phase_sums(stream, times.stream_s),
-        add(phase_sums(matmul, ones), phase_sums(attention, times.attention_kernels), phase_sums(stream, ops.streams.kernels)),
+        add(
+            phase_sums(matmul, ops.matmuls.kernels),
+            phase_sums(attention, times.attention_kernels),
+            phase_sums(stream, ops.streams.kernels),
+        ),
         add(phase_sums(matmul, times.matmul_ideal_s), phase_sums(attention, times.attention_ideal_s)),
         add(
             phase_sums(matmul, times.matmul_memory_s),

@@ -17,6 +17,8 @@ class Build:
     norm and direction. ``fused_bias_dropout``: bias, dropout and residual in one kernel. ``fused_activation``: bias and activation (or
     gate) in one kernel. ``fused_cross_entropy``: loss without extra fp32 copies of the logits. ``fused_optimizer``: one pass over the
     optimizer states. ``fused_wgrad_accumulation``: the weight-gradient GEMM adds into the gradient buffer itself.
+    ``grouped_matmul``: all experts' products in one kernel, instead of one kernel each (as Transformer Engine's grouped layer, which
+    spreads them over streams).
     ``scatter_gather_p2p``: pipeline tensors are cut over the tensor-parallel ranks before they cross servers.
     ``strict_interleaving``: the interleaved schedule needs a number of microbatches that is a multiple of pp (Megatron);
     otherwise any multiple of max(1, m // pp) rounds (PyTorch). ``graph_capture``: kernels are replayed from a captured graph, so the
@@ -31,6 +33,7 @@ class Build:
     fused_cross_entropy: bool = True
     fused_optimizer: bool = True
     fused_wgrad_accumulation: bool = True
+    grouped_matmul: bool = False
     scatter_gather_p2p: bool = False
     strict_interleaving: bool = True
     graph_capture: bool = False
