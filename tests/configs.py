@@ -22,12 +22,23 @@ def llama(*sizes: int, **more: Any) -> Config:
 
 def qwen3_moe(hidden: int, ffn: int, layers: int, heads: int, width: int) -> Config:
     experts = {"moe_intermediate_size": width, "num_experts": 128, "num_experts_per_tok": 8}
-    sparse: Config = {"decoder_sparse_step": 1, "mlp_only_layers": [], "use_sliding_window": False, "attention_bias": False, "head_dim": 128}
+    sparse: Config = {
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "use_sliding_window": False,
+        "attention_bias": False,
+        "head_dim": 128,
+    }
     return decoder("qwen3_moe", hidden, ffn, layers, heads, 4, 151936, 40960, **experts, **sparse, **UNTIED)
 
 
 def qwen2_moe(sizes: tuple[int, ...], width: int, shared: int, experts: int, top: int) -> Config:
-    mixture = {"moe_intermediate_size": width, "shared_expert_intermediate_size": shared, "num_experts": experts, "num_experts_per_tok": top}
+    mixture = {
+        "moe_intermediate_size": width,
+        "shared_expert_intermediate_size": shared,
+        "num_experts": experts,
+        "num_experts_per_tok": top,
+    }
     sparse: Config = {"decoder_sparse_step": 1, "mlp_only_layers": [], "use_sliding_window": False, "qkv_bias": True}
     return decoder("qwen2_moe", *sizes, **mixture, **sparse, **UNTIED)  # type: ignore[arg-type]
 
@@ -159,7 +170,9 @@ CONFIGS: dict[str, Config] = {
     "glm-4.5-air": glm4_moe((4096, 10944, 46), (1408, 128, 1), qk_norm=False),
     "llama-4-scout": llama4(10485760, 16, 1, qk_norm=True),
     "llama-4-maverick": llama4(1048576, 128, 2, qk_norm=False),
-    "olmoe-1b-7b": decoder("olmoe", 2048, 1024, 16, 16, 16, 50304, 4096, num_experts=64, num_experts_per_tok=8, attention_bias=False, **UNTIED),
+    "olmoe-1b-7b": decoder(
+        "olmoe", 2048, 1024, 16, 16, 16, 50304, 4096, num_experts=64, num_experts_per_tok=8, attention_bias=False, **UNTIED
+    ),
     "phi-3.5-moe": decoder("phimoe", 4096, 6400, 32, 32, 8, 32064, 131072, **PHI_MOE),
     "minimax-m2": decoder("minimax_m2", 3072, 1536, 62, 48, 8, 200064, 196608, **MINIMAX),
     "gemma-2-9b": decoder("gemma2", 3584, 14336, 42, 16, 8, 256000, 8192, head_dim=256, sliding_window=4096, **GEMMA),
@@ -211,7 +224,9 @@ CONFIGS: dict[str, Config] = {
     "starcoder2-15b": decoder("starcoder2", 6144, 24576, 40, 48, 4, 49152, 16384, **STARCODER, **UNTIED),
     "command-r-35b": decoder("cohere", 8192, 22528, 40, 64, 64, 256000, 131072, use_qk_norm=False, **GEMMA),
     "command-r-plus-104b": decoder("cohere", 12288, 33792, 64, 96, 8, 256000, 131072, use_qk_norm=True, **GEMMA),
-    "nemotron-4-340b": decoder("nemotron", 18432, 73728, 96, 96, 8, 256000, 4096, head_dim=192, mlp_bias=False, attention_bias=False, **UNTIED),
+    "nemotron-4-340b": decoder(
+        "nemotron", 18432, 73728, 96, 96, 8, 256000, 4096, head_dim=192, mlp_bias=False, attention_bias=False, **UNTIED
+    ),
     "glm-4-9b": decoder("glm4", 4096, 13696, 40, 32, 2, 151552, 32768, head_dim=128, attention_bias=True, **UNTIED),
     "granite-3.1-8b": decoder("granite", 4096, 12800, 40, 32, 8, 49155, 131072, **TIED),
     "stablelm-3b": decoder("stablelm", 2560, 6912, 32, 32, 32, 50304, 4096, use_qkv_bias=False, **UNTIED),

@@ -12,10 +12,10 @@ from foretrain.workload import counting
 from foretrain.workload.model import Model
 from foretrain.workload.recipe import Recipe
 
-# Elements of the published checkpoints: sums over the parameters of the public classes of Hugging Face Transformers 5.24 (and the buffers that
-# balance routers) made from the published configurations; images also by torchvision's table of weights. DBRX and T5 v1.1, which that version
-# does not build as published, by hand from their own code's matrices. BERT without the two classes of its next-sentence head.
-# The gpt3 and Megatron models go by the closed form of arXiv 2104.04473, equation 2, below.
+# Elements of the published checkpoints: sums over the parameters of the public classes of Hugging Face Transformers 5.24 (and the
+# buffers that balance routers) made from the published configurations; images also by torchvision's table of weights. DBRX and T5 v1.1,
+# which that version does not build as published, by hand from their own code's matrices. BERT without the two classes of its
+# next-sentence head. The gpt3 and Megatron models go by the closed form of arXiv 2104.04473, equation 2, below.
 PARAMETERS = {
     "llama-3.1-8b": 8_030_261_248,
     "llama-3-8b": 8_030_261_248,
@@ -219,7 +219,7 @@ def test_megatron_is_the_papers_formula() -> None:
 
 
 def megatron_lm(m: Model, seq_len: int) -> float:
-    """FLOP per token of a training step by the accounting of Megatron-LM's ``num_floating_point_operations`` (megatron/training/training.py).
+    """FLOP per token of a training step as Megatron-LM's ``num_floating_point_operations`` counts (megatron/training/training.py).
 
     Two operations per multiply-add, and three passes of that (forward, gradients of inputs, of weights); scores and context over the
     whole matrix, which newer versions halve. Every tower of layers: attention, the MLP or the experts a token is routed to beside the
@@ -240,7 +240,9 @@ def megatron_lm(m: Model, seq_len: int) -> float:
     experts = m.experts
     sparse, expert_width = 0, 0
     if experts is not None:
-        sparse = len([layer for layer in range(experts.first_layer, m.num_layers) if (layer - experts.first_layer + 1) % experts.every == 0])
+        sparse = len(
+            [layer for layer in range(experts.first_layer, m.num_layers) if (layer - experts.first_layer + 1) % experts.every == 0]
+        )
         expert_width = experts.experts_per_token * experts.ffn_size + experts.shared_ffn_size
     dense = m.num_layers - sparse
     extra = m.mtp_layers

@@ -17,9 +17,9 @@ TOKENS_PER_PARAMETER = 20.0
 def complete_recipe(recipe: dict[str, Any], model: Model, num_chips: int, notes: list[Assumption]) -> None:
     """Fill ``seq_len``, ``encoder_seq_len``, ``global_batch_size`` and ``tokens`` where missing; each gets an assumption that says so.
 
-    Sequence length: the model's maximum up to 4,096 tokens, and the same for an encoder in front. Global batch: the published one in tokens, else 4 million tokens, at least a
-    sequence a chip; rounded up to the odd factor of the chip count times a power of two. Tokens: 20 per parameter (Hoffmann et al., arXiv
-    2203.15556, table 3).
+    Sequence length: the model's maximum up to 4,096 tokens, and the same for an encoder in front. Global batch: the published one in
+    tokens, else 4 million tokens, at least a sequence a chip; rounded up to the odd factor of the chip count times a power of two.
+    Tokens: 20 per parameter (Hoffmann et al., arXiv 2203.15556, table 3).
     """
     if recipe.get("seq_len") is None:
         longest = model.max_seq_len or DEFAULT_SEQ_LEN

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from foretrain.formats.hf.config import (
+    NO_SHIFT,
     Config,
     Fields,
     attention_bias,
@@ -19,7 +20,6 @@ from foretrain.formats.hf.config import (
     sizes_of,
     tied_of,
     windows_of,
-    NO_SHIFT,
 )
 
 

@@ -5,7 +5,7 @@ The public classes differ in what they call the width of an expert, in which lay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from foretrain.formats.hf.config import (
@@ -48,28 +48,30 @@ def _local_experts(config: Config, sizes: Fields, *, default_top: int = 2, **mor
     )
 
 
-def _sparse_layers(config: Config, layers: int) -> Mapping[str, int]:
-    """Qwen's rule: the last of every ``decoder_sparse_step`` layers, but not those in ``mlp_only_layers``.
+def _sparse_layers(config: Config, layers: int) -> tuple[int, int]:
+    """First layer with experts and step between them: the last of every ``decoder_sparse_step`` layers, but not ``mlp_only_layers``.
 
-    The record says a first layer and a step; other lists are refused.
+    Lists that are not a start and a step are refused.
     """
     step = config.size("experts", "decoder_sparse_step", default=1)
     _, dense = config.get("mlp_only_layers")
     dense = dense or []
     if not dense:
-        return {"every": step}
+        return 0, step
     if dense != list(range(len(dense))) or step != 1 or len(dense) >= layers:
         text = "only dense layers at the start, before experts in every layer, are supported"
         config.problem("mlp_only_layers", text, dense, allowed="[] or [0, 1, ...]")
-    return {"first_layer": len(dense)}
+    return len(dense), 1
 
 
 def _qwen_moe(config: Config, layers: int, **more: Any) -> Experts:
+    first_layer, every = _sparse_layers(config, layers)
     return Experts(
         num_experts=config.size("experts", "num_experts", "num_local_experts"),
         experts_per_token=config.size("experts", "num_experts_per_tok"),
         ffn_size=config.size("experts", "moe_intermediate_size"),
-        **_sparse_layers(config, layers),
+        first_layer=first_layer,
+        every=every,
         **more,
     )
 
