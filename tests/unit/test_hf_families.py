@@ -201,3 +201,23 @@ def test_other_adapters_are_refused(tmp_path: Path, changes: dict[str, Any], fie
     with pytest.raises(InputError) as caught:
         read_adapter(write(tmp_path, {**ADAPTER, **changes}, "adapter_config.json"))
     assert [problem.field for problem in caught.value.problems] == [field]
+
+
+ONE_OF_EACH = {document["model_type"]: document for document in (*CONFIGS.values(), {**NATIVE, "model_type": "deepseek_native"})}
+NONSENSE = (None, True, -1, 2.5, 10**30, "x", [], [1, "x"], {"a": 1})
+
+
+@pytest.mark.parametrize("model_type", ONE_OF_EACH)
+def test_nonsense_under_any_key_is_read_or_refused(tmp_path: Path, model_type: str) -> None:
+    document = ONE_OF_EACH[model_type]
+    places = [(key,) for key in document]
+    places += [(key, inner) for key, value in document.items() if isinstance(value, dict) and key != "id2label" for inner in value]
+    for place in places:
+        for value in NONSENSE:
+            broken = {**document, place[0]: value if len(place) == 1 else {**document[place[0]], place[1]: value}}
+            try:
+                model, _ = read(write(tmp_path, broken))
+            except InputError as error:
+                assert all(problem.where for problem in error.problems)
+            else:
+                assert num_parameters(model) > 0

@@ -81,7 +81,7 @@ class Config:
         if not found:
             self.note(key, default, self._default(key))
             return words[default]
-        if value not in words:
+        if not isinstance(value, str) or value not in words:
             self.problem(key, "is not one of the known words", value, ", ".join(words))
         return words.get(str(value), words[default])
 

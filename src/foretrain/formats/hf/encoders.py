@@ -46,7 +46,7 @@ def _bert(config: Config, *, offset: int = 0, segments: int = 2, pooler: bool = 
 
 def _masked_only(config: Config) -> bool:
     classes = config.get("architectures")[1]
-    return isinstance(classes, list) and str(classes[0]).endswith("ForMaskedLM")
+    return isinstance(classes, list) and bool(classes) and str(classes[0]).endswith("ForMaskedLM")
 
 
 def _roberta(config: Config) -> Fields:

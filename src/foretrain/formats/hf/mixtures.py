@@ -55,12 +55,12 @@ def _sparse_layers(config: Config, layers: int) -> tuple[int, int]:
     """
     step = config.size("experts", "decoder_sparse_step", default=1)
     _, dense = config.get("mlp_only_layers")
-    dense = dense or []
     if not dense:
         return 0, step
-    if dense != list(range(len(dense))) or step != 1 or len(dense) >= layers:
+    if not isinstance(dense, list) or dense != list(range(len(dense))) or step != 1 or len(dense) >= layers:
         text = "only dense layers at the start, before experts in every layer, are supported"
         config.problem("mlp_only_layers", text, dense, allowed="[] or [0, 1, ...]")
+        return 0, step
     return len(dense), 1
 
 
