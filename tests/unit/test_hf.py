@@ -1,4 +1,4 @@
-"""Hugging Face configs: what is read, what is inferred and said, what is refused."""
+"""Hugging Face configs of dense decoders: what is read, what is inferred and said, what is refused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from foretrain.core.errors import InputError
 from foretrain.formats.hf import SUPPORTED, read
 from foretrain.workload.counting import num_parameters
+from tests.configs import CONFIGS
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
@@ -92,8 +93,8 @@ def test_published_models_have_their_published_size(tmp_path: Path, document: di
 
 
 def test_every_supported_type_is_tried_above_or_shares_its_reader() -> None:
-    tried = {SUPPORTED[document["model_type"]] for document, _ in PUBLISHED}
-    assert {word for word, reader in SUPPORTED.items() if reader not in tried} == {"gpt_bigcode", "nemotron"}
+    tried = {SUPPORTED[document["model_type"]] for document in (*(document for document, _ in PUBLISHED), *CONFIGS.values())}
+    assert {word for word, reader in SUPPORTED.items() if reader not in tried} == {"gpt_bigcode", "glm", "deepseek_native"}
 
 
 def test_a_folder_and_its_file_give_the_same_model(tmp_path: Path) -> None:
@@ -183,19 +184,25 @@ def test_the_number_formats_of_a_quantised_checkpoint_are_ignored_and_said(tmp_p
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ({**LLAMA, "model_type": "mixtral", "num_local_experts": 8}, ("mixtral", "mixture of experts")),
         ({**LLAMA, "num_local_experts": 8}, ("llama", "mixture of experts")),
-        ({"model_type": "deepseek_v3", "kv_lora_rank": 512, "n_routed_experts": 256}, ("deepseek_v3", "latent attention")),
-        ({"model_type": "bert", "architectures": ["BertForMaskedLM"]}, ("bert",)),
-        ({"model_type": "t5", "is_encoder_decoder": True}, ("t5", "encoder-decoder")),
+        ({**LLAMA, "kv_lora_rank": 512}, ("llama", "latent attention")),
+        ({"model_type": "bert", "architectures": ["BertForQuestionAnswering"]}, ("BertForQuestionAnswering", "BertForMaskedLM")),
+        ({"model_type": "pegasus", "is_encoder_decoder": True}, ("pegasus", "encoder-decoder")),
         ({"model_type": "mamba", "state_size": 16}, ("mamba", "state-space")),
+        ({"model_type": "rwkv", "attention_hidden_size": 64}, ("rwkv", "recurrent")),
+        ({"model_type": "jamba", "num_experts": 16}, ("jamba", "state-space")),
+        ({"model_type": "nemotron_h", "hybrid_override_pattern": "M-*"}, ("nemotron_h", "state-space")),
+        ({"model_type": "qwen3_next", "linear_num_value_heads": 32}, ("qwen3_next", "linear attention")),
+        ({"model_type": "clip_vision_model", "image_size": 224}, ("clip_vision_model", "image tower")),
+        ({"model_type": "decoder_only_t5", "is_encoder_decoder": True}, ("decoder_only_t5", "biases and norms")),
+        ({"model_type": "some_future_model", "ssm_state_size": 8}, ("some_future_model", "state-space")),
         ({"model_type": "llava", "vision_config": {}, "text_config": {}}, ("llava", "images")),
-        ({"model_type": "vit", "image_size": 224}, ("vit", "images")),
+        ({"model_type": "swin", "image_size": 224}, ("swin", "images")),
         ({"model_type": "nemotron-nas", "block_configs": [{}]}, ("nemotron-nas", "differ")),
         ({"peft_type": "LORA", "r": 8}, ("adapter", "LORA")),
         ({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}, ("quantisation",)),
         ({"hidden_size": 12}, ("without model_type",)),
-        ({"architectures": ["OpenMoeForCausalLM"], "num_experts": 32}, ("OpenMoeForCausalLM",)),
+        ({"architectures": ["OpenMoeForCausalLM"], "num_experts": 32}, ("OpenMoeForCausalLM", "further norm")),
         ({**LLAMA, "architectures": ["LlamaForSequenceClassification"]}, ("LlamaForSequenceClassification",)),
         ({**GPT2, "add_cross_attention": True}, ("encoder-decoder",)),
     ],

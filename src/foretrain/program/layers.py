@@ -133,8 +133,8 @@ def linear(rows: Rows, run: Pass, name: str, t: Num, k: Num, n: Num, *, bias: bo
     addition is a kernel of its own that also reads the fresh gradient. A bias costs one reading of the output's gradient.
     In fp8 the input, and in the backward pass the output's gradient, is first cast and written twice, as it is and transposed for the
     weight-gradient GEMM (Micikevicius et al., arXiv 2209.05433; NVIDIA Transformer Engine's fused cast-transpose).
-    Without a grouped kernel every one of the ``batch`` products is launched by itself. A frozen layer has no weight gradient; adapters on it are two thin layers beside it, whose output is added (Hu et al., arXiv
-    2106.09685, section 4.1). 4-bit weights are widened before each use (Dettmers et al., arXiv 2305.14314, equation 5).
+    Without a grouped kernel every one of the ``batch`` products is launched by itself. A frozen layer has no weight gradient; adapters on
+    it are two thin layers beside it, whose output is added (Hu et al., arXiv 2106.09685, section 4.1). 4-bit weights are widened before each use (Dettmers et al., arXiv 2305.14314, equation 5).
     """
     recipe, build, again, dtype = run.recipe, run.build, run.again, run.dtype
     e, g = recipe.precision.byte("activation"), recipe.precision.byte("grads")
@@ -335,7 +335,8 @@ ROUTING_KERNELS = 20.0
 map and its scatter, load-balancing loss, tokens per expert and their sums (assumption, range 8 to 40: our count of the steps in
 Megatron-Core's router and dispatcher; fused ones need a few)."""
 PERMUTE_KERNELS = 5.0
-"""Kernels of one sorting of tokens: map to indices, gather or scatter of rows and of their weights (assumption, range 2 to 10, as above)."""
+"""Kernels of one sorting of tokens: map to indices, gather or scatter of rows and of their weights (assumption, range 2 to 10, as
+above)."""
 
 
 def _experts(rows: Rows, run: Pass, experts: Experts, strategy: Strategy, local: Local, model: Model) -> None:

@@ -20,11 +20,11 @@ IMAGENET_IMAGES = 1281167.0
 
 
 def complete_recipe(recipe: dict[str, Any], model: Model | ConvNet, num_chips: int, notes: list[Assumption]) -> None:
-    """Fill ``seq_len``, ``global_batch_size`` and ``tokens`` where missing; each gets an assumption that says so.
+    """Fill ``seq_len``, ``encoder_seq_len``, ``global_batch_size`` and ``tokens`` where missing; each gets an assumption that says so.
 
-    Sequence length: the model's maximum up to 4,096 tokens. Global batch: the published one in tokens, else 4 million tokens, at least a
-    sequence a chip; rounded up to the odd factor of the chip count times a power of two. Tokens: 20 per parameter (Hoffmann et al., arXiv
-    2203.15556, table 3).
+    Sequence length: the model's maximum up to 4,096 tokens, and the same for an encoder in front. Global batch: the published one in
+    tokens, else 4 million tokens, at least a sequence a chip; rounded up to the odd factor of the chip count times a power of two.
+    Tokens: 20 per parameter (Hoffmann et al., arXiv 2203.15556, table 3).
     """
     if isinstance(model, ConvNet):
         _complete_images(recipe, num_chips, notes)
@@ -35,7 +35,7 @@ def complete_recipe(recipe: dict[str, Any], model: Model | ConvNet, num_chips: i
         notes.append(Assumption(field="recipe.seq_len", value=recipe["seq_len"], reason=f"not given; the model allows {longest}"))
     if model.encoder_layers and recipe.get("encoder_seq_len") is None:
         recipe["encoder_seq_len"] = recipe["seq_len"]
-        notes.append(Assumption(field="recipe.encoder_seq_len", value=recipe["seq_len"], reason="not given; as many as the decoder reads"))
+        notes.append(Assumption(field="recipe.encoder_seq_len", value=recipe["seq_len"], reason="not given; as long as the decoder's"))
     published = recipe.pop("global_batch_tokens", None)
     if recipe.get("global_batch_size") is None:
         seq_len = _number(recipe["seq_len"])

@@ -101,7 +101,7 @@ def open_scenario(
     Parameters
     ----------
     model
-        A catalogue id, a Hugging Face ``config.json`` or its folder, or a scenario YAML.
+        A catalogue id, a Hugging Face ``config.json`` or ``adapter_config.json`` or its folder, or a scenario YAML.
     on
         A catalogue system id; may be left to a scenario YAML.
     chips
@@ -256,8 +256,11 @@ def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
     if model.endswith((".yaml", ".yml")):
         return _read_scenario(draft, path)
     if model.endswith(".json") or "/" in model or (path.is_dir() and model not in loader.ids("models")):
-        from foretrain.formats.hf import read
+        from foretrain.formats.hf import is_adapter, read
 
+        if is_adapter(path):
+            _adapted_model(draft, path)
+            return {}
         parsed, inferred = read(path)
         draft.document["model"] = plain(parsed)
         for key, value, reason in inferred:
@@ -265,6 +268,23 @@ def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
         return {}
     _catalogue_model(draft, model)
     return {}
+
+
+def _adapted_model(draft: _Draft, path: Path) -> None:
+    """The catalogue model that an adapter file names as its base, and the adapter as ``recipe.lora``."""
+    from foretrain.formats.hf import read_adapter
+
+    lora, base = read_adapter(path)
+    name = base.rsplit("/", 1)[-1].lower().removesuffix("-hf")
+    if name not in loader.ids("models"):
+        advice = f"give its config.json instead, with --set 'recipe.lora={{rank: {lora.rank}, targets: [{', '.join(lora.targets)}]}}'"
+        near = tuple(difflib.get_close_matches(name, loader.ids("models"), n=2))
+        message = f"the adapter's base model is not in the catalogue; {advice}"
+        raise NotFoundError([Problem(field="model", value=base, message=message, nearest=near, where=str(path))])
+    draft.add("model", loader.Entry(document=loader.raw("models", name)["model"], passports={}))
+    draft.document["recipe"]["lora"] = plain(lora)
+    draft.note("model", name, f"the base model that the adapter file names ({base})")
+    draft.note("recipe.lora", f"rank {lora.rank} on {', '.join(lora.targets)}", "from the adapter file; everything else is frozen")
 
 
 def _catalogue_model(draft: _Draft, name: str) -> None:

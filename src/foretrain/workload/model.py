@@ -63,7 +63,8 @@ class Model:
     ``num_positions`` counts rows of a learned position table (0 without one); ``relative_buckets`` rows of a table of relative positions
     with a column per head (T5). ``num_segments``: rows of a table of segment types (BERT).
     ``norms_per_layer`` is 2 as a rule, 4 for Gemma 2, 1 where attention and MLP share one.
-    ``qk_norm`` adds a norm on queries and keys: per head (``head``, Qwen 3) or over all heads (``full``, OLMo 2).
+    ``qk_norm`` adds a norm on queries and keys: per head (``head``, Qwen 3), over all heads (``full``, OLMo 2), or per head
+    without a scale (``bare``, Llama 4).
     ``attention_sinks``: one learned logit per head that takes up attention (GPT-OSS).
     ``latent`` and ``experts`` replace attention's projections and the MLP; ``ffn_size`` is the width of the layers without experts.
     ``mtp_layers``: modules after the last layer that predict further tokens (DeepSeek-V3, arXiv 2412.19437, section 2.2): each
@@ -87,7 +88,7 @@ class Model:
     norms_per_layer: Annotated[int, Quantity(integer=True, ge=1, le=4)] = 2
     final_norm: bool = True
     embedding_norm: bool = False
-    qk_norm: Literal["none", "head", "full"] = "none"
+    qk_norm: Literal["none", "head", "full", "bare"] = "none"
     position: Literal["rope", "learned", "alibi", "none"] = "rope"
     num_positions: Size = 0
     qkv_bias: bool = False
