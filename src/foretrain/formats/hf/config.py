@@ -47,8 +47,9 @@ class Config:
             self.note(field, default, reason or self._default(keys[0]))
             return default
         if not key:
-            near = tuple(difflib.get_close_matches(keys[0], list(self.document), n=2))
-            self.problem(keys[0], "is missing", nearest=near)
+            empty = next((name for name in keys if name in self.document), "")
+            near = () if empty else tuple(difflib.get_close_matches(keys[0], list(self.document), n=2))
+            self.problem(empty or keys[0], "is null" if empty else "is missing", nearest=near)
         elif isinstance(value, bool) or not isinstance(value, int):
             self.problem(key, "must be a whole number", value)
         elif not least <= value <= MAX_SIZE:
