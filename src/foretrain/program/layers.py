@@ -134,7 +134,8 @@ def linear(rows: Rows, run: Pass, name: str, t: Num, k: Num, n: Num, *, bias: bo
     In fp8 the input, and in the backward pass the output's gradient, is first cast and written twice, as it is and transposed for the
     weight-gradient GEMM (Micikevicius et al., arXiv 2209.05433; NVIDIA Transformer Engine's fused cast-transpose).
     Without a grouped kernel every one of the ``batch`` products is launched by itself. A frozen layer has no weight gradient; adapters on
-    it are two thin layers beside it, whose output is added (Hu et al., arXiv 2106.09685, section 4.1). 4-bit weights are widened before each use (Dettmers et al., arXiv 2305.14314, equation 5).
+    it are two thin layers beside it, whose output is added (Hu et al., arXiv 2106.09685, section 4.1).
+    4-bit weights are widened before each use (Dettmers et al., arXiv 2305.14314, equation 5).
     """
     recipe, build, again, dtype = run.recipe, run.build, run.again, run.dtype
     e, g = recipe.precision.byte("activation"), recipe.precision.byte("grads")
