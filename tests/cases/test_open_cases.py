@@ -69,37 +69,29 @@ def test_o_mem_02_the_peak_shows_live_parameters_and_activations_beside_no_state
     assert memory.device_byte > 5 * zero3_states_estimate(6.805e9, 131e6, 4, frozenset({"optimizer", "params"}))
 
 
-@pytest.mark.parametrize("sequences", [6, 8, 10])
-def test_o_mem_12_optimizer_offload(sequences: int) -> None:
-    """A dense stand-in with the measured run's parameters per rank: 8.03e9 over 4 chips for 30.5e9 over 16, moments of 8 bytes on the host.
+def test_o_mem_12_optimizer_offload() -> None:
+    """Measured were 47.2 GB, 3.8 GB saved per quarter and 15.3 GB in all, 1.9 to 4.2 times the step time, linear.
 
-    The source names no batch; with 6,000 to 10,000 tokens a chip the update on the CPUs takes most of the step. Measured
-    were 3.8 GB saved per quarter and 15.3 GB in all, 1.9 to 4.2 times the step time, linear, and 7 % of it back from hiding the transfers.
+    The source names no batch: this is the smallest that fills the pipeline, where the update on the CPUs weighs most.
     """
     plan = {
-        "tp": 2,
-        "pp": 1,
-        "dp": 2,
-        "zero": 1,
-        "microbatch_size": 1,
-        "global_batch_size": sequences,
-        "seq_len": 4096,
-        "recompute": "none",
-    }
+        "tp": 2, "pp": 2, "ep": 4, "zero": 1, "recompute": "full", "microbatch_size": 1, "global_batch_size": 8, "seq_len": 4096,
+        "schedule": "1f1b", "vpp": 1,
+    }  # fmt: skip
     shares = (0.0, 0.25, 0.5, 0.75, 1.0)
     steps = [
-        simulate_scenario(open_scenario("llama-3.1-8b", "dgx-h100", 4, plan, [f"strategy.optimizer_offload={share}"])).step
+        simulate_scenario(open_scenario("qwen3-30b-a3b", "dgx-h100", 16, plan, [f"strategy.optimizer_offload={share}"])).step
         for share in shares
     ]
     saved_gb = [float(steps[0].memory.peak_byte - step.memory.peak_byte) / GB for step in steps]
     seconds = [float(step.time.step_s) for step in steps]
-    assert saved_gb[-1] == pytest.approx(15.3, rel=0.25)
+    assert float(steps[0].memory.peak_byte) / GB == pytest.approx(47.2, rel=0.10)
+    assert saved_gb[-1] == pytest.approx(15.3, rel=0.05)
     assert saved_gb[2] / saved_gb[-1] == pytest.approx(0.5, rel=0.05)
     assert 2.5 < seconds[-1] / seconds[0] < 6.0
     assert seconds == sorted(seconds)
     parts = steps[-1].time.parts_s
     assert parts["host_optimizer"] > 5 * parts["offload"], "CPU work, not the link"
-    assert float(parts["offload"]) / seconds[-1] == pytest.approx(0.07, abs=0.04)
 
 
 def test_o_mem_03_gpt2_small_to_the_byte() -> None:

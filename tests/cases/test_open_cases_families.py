@@ -136,6 +136,12 @@ def test_o_moe_01_conversion_and_directions() -> None:
     assert gathered > balanced
 
 
+@pytest.mark.xfail(strict=True, reason="docs/known-misses.md: eager kernels and synchronisation of 2024's expert layers are not told")
+def test_o_moe_01_second_set_up_within_30_percent() -> None:
+    step = run(open_scenario("mixtral-8x7b", "dgx-h100", 16, {**MOE, "recompute": "full"})).step
+    assert float(step.time.step_s) == pytest.approx(5.52, rel=0.30)
+
+
 def mixture(num_experts: int, experts_per_token: int, ffn_size: int) -> Model:
     """A stack of expert layers whose attention is too small to matter."""
     experts = Experts(num_experts=num_experts, experts_per_token=experts_per_token, ffn_size=ffn_size)
