@@ -10,15 +10,13 @@ from foretrain._version import __version__
 from foretrain.report import charts, figures
 from foretrain.report.markup import Markup, element, join, table
 from foretrain.report.shown import number, parts_of, reason
-from foretrain.report.text import CONVENTION, MARGINAL_ADVICE, MEMORY_LABEL, VERDICT, label, plan_words
+from foretrain.report.text import CONVENTION, MARGINAL_ADVICE, MEMORY_LABEL, NEVER_ENDS, VERDICT, label, never_ends, plan_words
 
 Document = Mapping[str, Any]
 Card = tuple[str, Markup, object]
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 """What the page may load: nothing, from nowhere."""
-NEVER = 5e-4
-"""A goodput below this is printed as 0.0 %."""
 DEGREES = {
     "tp": "tensor parallel (tp)",
     "pp": "pipeline stages (pp)",
@@ -109,7 +107,7 @@ def _head(document: Document) -> Iterator[Markup]:
     chips = number(document, "subject.num_chips", "{:,.0f}".format)
     yield element("h1", subject["model"], " on ", chips, f" x {subject['chip']}")
     yield element("p", params, f" parameters, {subject['system']}. ", plan_words(subject), class_="plan")
-    never = _never_ends(document)
+    never = never_ends(document)
     status = document["verdict"]["status"]
     lines = [element("p", element("strong", VERDICT[status]), " ", _need(document), ".")]
     if status == "marginal":
@@ -117,7 +115,7 @@ def _head(document: Document) -> Iterator[Markup]:
     if not document["verdict"]["ok"]:
         lines.append(element("ul", *(element("li", advice) for advice in document["verdict"]["reasons"][1:])))
     if never:
-        lines.append(element("p", element("strong", "NEVER ENDS"), " failures come faster than the run can recover from them."))
+        lines.append(element("p", element("strong", "NEVER ENDS"), f" {NEVER_ENDS}."))
     yield element("div", *lines, class_=f"verdict {'oom' if never else status}")
 
 
@@ -132,12 +130,6 @@ def _need(document: Document) -> Markup:
     cause = join(label(largest, MEMORY_LABEL), " ", number(document, f"memory.parts.{largest}", figures.gib), " GiB")
     stage = f"worst stage {memory['worst_stage']} takes "
     return join(stage, need, " GiB of ", capacity, f" GiB on the device{share}; largest part: ", cause)
-
-
-def _never_ends(document: Document) -> bool:
-    """Whether a plan that fits gets nowhere: no finite calendar time, or no goodput that could be printed."""
-    run = document["run"]
-    return document["verdict"]["ok"] and (run["wall_s"] is None or (run["goodput"] or 0.0) < NEVER)
 
 
 def _key_figures(document: Document) -> Markup:

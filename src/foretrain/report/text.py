@@ -41,6 +41,9 @@ MEMORY_LABEL = {
 }
 VERDICT = {"fits": "FITS", "marginal": "MARGINAL", "oom": "OUT OF MEMORY"}
 _VERDICT_STYLE = {"fits": "bold green", "marginal": "bold yellow", "oom": "bold red"}
+NEVER_ENDS = "failures come faster than the run can recover from them; there is no bill"
+LEAST_GOODPUT = 5e-4
+"""A goodput below this share is printed as 0.0 %."""
 MARGINAL_ADVICE = "what is left is below the usual error of memory predictions; free some memory before you rely on it"
 PHASE_LABEL = {"lost": "work lost to failures", "overhead": "between steps", "input": "waiting for data"}
 CONVENTION = {
@@ -74,9 +77,16 @@ def screen(document: Mapping[str, Any]) -> list[Line]:
     ok = document["verdict"]["ok"]
     body = [*_head(document), _BLANK, *(_tables(document) if ok else _side_by_side([], _memory_rows(document["memory"]))), _BLANK]
     if ok:
-        body += [*_speed(document), *_run(document), *_energy(document), *_cost(document), *_carbon(document), _BLANK]
+        bill = [_NEVER_ENDS] if never_ends(document) else [*_run(document), *_energy(document), *_cost(document), *_carbon(document)]
+        body += [*_speed(document), *bill, _BLANK]
     tail = [*_numbers(document), *_warnings(document)]
     return [*body, *_chosen(document, HEIGHT - len(body) - len(tail)), *tail]
+
+
+def never_ends(document: Mapping[str, Any]) -> bool:
+    """Whether a plan that fits gets nowhere: no finite calendar time, or no goodput that could be printed."""
+    run = document["run"]
+    return bool(document["verdict"]["ok"]) and (run["wall_s"] is None or (run["goodput"] or 0.0) < LEAST_GOODPUT)
 
 
 def assumptions(document: Mapping[str, Any]) -> list[Line]:
@@ -114,6 +124,7 @@ def show(lines: Sequence[Line], stream: TextIO) -> None:
 
 
 _BLANK = Line(text="")
+_NEVER_ENDS = Line(label="run", text=f"NEVER ENDS: {NEVER_ENDS}", style="bold red")
 
 
 def _wrapped(label: str, text: str, *, style: str = "", indent: int = 2) -> list[Line]:
