@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 
 from foretrain.core.numeric import Num, first_largest
 from foretrain.program import layers
@@ -58,7 +58,7 @@ def lower_transformer(model: Model, recipe: Recipe, strategy: Strategy) -> Progr
     """The program of one optimizer step of a transformer."""
     local = local_shapes(model, recipe, strategy)
     kinds = tuple(kind for kind, _ in kind_counts(model))
-    stages = lay_out(layer_kinds(model), strategy.pp, strategy.stage_layers)
+    stages = _lay_out(model, strategy.pp, strategy.stage_layers)
     blocks = (
         *(_layer_block(model, recipe, strategy, kind) for kind in kinds),
         _embedding_block(model, recipe, strategy, local),
@@ -110,6 +110,12 @@ def lower_transformer(model: Model, recipe: Recipe, strategy: Strategy) -> Progr
     )
 
 
+@lru_cache(maxsize=1024)
+def _lay_out(model: Model, pp: int, stage_layers: tuple[int, ...]) -> tuple[Stage, ...]:
+    """The stages of a model, once per group of words."""
+    return lay_out(layer_kinds(model), pp, stage_layers)
+
+
 def recompute_flop(model: Model, recipe: Recipe, strategy: Strategy, flop: Num, tokens_per_step: Num) -> Num:
     """FLOP executed again.
 
@@ -141,7 +147,7 @@ def _matrices(model: Model, strategy: Strategy) -> list[tuple[int, int, Num]]:
 
 def _kept_by_longest_stage(model: Model, recipe: Recipe, strategy: Strategy, stages: Sequence[Stage]) -> Num:
     """Bytes of one microbatch's stored activations on the stage with the most layers."""
-    kinds = tuple(dict.fromkeys(layer_kinds(model)))
+    kinds = [kind for kind, _ in kind_counts(model) if not kind.mtp]
     most = max(stages, key=lambda stage: stage.num_layers)
     total: Num = 0.0
     for kind, count in zip(kinds, most.layers, strict=True):
