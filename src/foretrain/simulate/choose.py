@@ -27,7 +27,12 @@ from foretrain.workload.convnet import ConvNet
 from foretrain.workload.model import layer_kinds
 from foretrain.workload.recipe import Workload
 
-MICROBATCH_SIZES = (1, 2, 4, 8)
+MICROBATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+ALWAYS_TRIED = 8
+MICROBATCH_TOKENS = 32768
+"""Microbatches of more than ``ALWAYS_TRIED`` sequences are tried up to this many tokens: short sequences need them to fill a chip."""
+WIDEST_TP = 16
+"""Tensor parallelism is tried up to this degree inside the innermost links, or a whole server."""
 PIPELINES = (1, 2, 4, 8, 16, 32, 64)
 MOST_CHUNKS = 8
 CONTEXT_DEGREES = (1, 2, 4, 8, 16)
@@ -125,23 +130,25 @@ def _choose_convnet(
 def _candidates(workload: Workload, base: Strategy, fixed: Mapping[str, Any], cluster: Cluster) -> Iterator[Strategy]:
     """Plans over the free fields whose degrees multiply to the number of chips and whose batch can be formed."""
     chips, batch = int(cluster.num_chips), int(workload.recipe.global_batch_size)
-    server = int(cluster.server.num_chips)
-    model = workload.transformer
+    server, linked = int(cluster.server.num_chips), int(cluster.fabric.tiers[0].size)
+    model, seq_len = workload.transformer, int(workload.recipe.seq_len)
 
     def options(name: str, free: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
         return (getattr(base, name),) if name in fixed else tuple(free)
 
     cps = options("cp", CONTEXT_DEGREES if workload.recipe.seq_len > LONG_SEQ_LEN and base.flash_attention else (1,))
     kv_heads = model.num_heads if model.latent else model.num_kv_heads
-    tps = options("tp", [d for d in divisors(server) if model.num_heads % d == 0 and kv_heads % d == 0])
+    degrees = sorted({*divisors(server), *(2**i for i in range(linked.bit_length()) if 2**i <= min(linked, WIDEST_TP))})
+    tps = options("tp", [d for d in degrees if model.num_heads % d == 0 and kv_heads % d == 0])
     num_layers = len(layer_kinds(model))
     pps = options("pp", [p for p in PIPELINES if p <= num_layers])
     experts = model.experts.num_experts if model.experts else 1
     eps = options("ep", [ep for ep in EXPERT_DEGREES if experts % ep == 0])
+    sizes = [size for size in MICROBATCH_SIZES if size <= ALWAYS_TRIED or size * seq_len <= MICROBATCH_TOKENS]
     for tp, pp, cp, ep in product(tps, pps, cps, eps):
         rest, left_over = divmod(chips, int(tp) * int(pp) * int(cp))
         for dp in options("dp", (rest,) if not left_over and rest else (max(rest, 1),)):
-            for microbatch_size in options("microbatch_size", MICROBATCH_SIZES):
+            for microbatch_size in options("microbatch_size", sizes):
                 count = max(batch // (int(dp) * int(microbatch_size)), 1)
                 for words in _words(base, fixed, int(tp), int(pp), int(dp) * int(cp), num_layers):
                     yield dataclasses.replace(

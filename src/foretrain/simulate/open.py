@@ -430,8 +430,9 @@ def _step_into(node: Any, key: str, path: str, value: str) -> Any:
     """The child of a mapping or list; a missing mapping of the path is an error that names its siblings."""
     if isinstance(node, dict) and isinstance(node.get(key), (dict, list)):
         return node[key]
-    if isinstance(node, dict) and key in ("batch_ramp", "precision", "build"):
-        return node.setdefault(key, {})
+    if isinstance(node, dict) and key in ("batch_ramp", "precision", "build", "lora", "experts", "latent"):
+        node[key] = node.get(key) or {}
+        return node[key]
     if isinstance(node, list) and key.isdigit() and int(key) < len(node):
         return node[int(key)]
     names = [str(name) for name in node] if isinstance(node, dict) else [str(index) for index in range(len(node))]
