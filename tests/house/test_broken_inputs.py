@@ -51,7 +51,7 @@ def names() -> Iterator[Case]:
     yield Case("empty model", ("simulate", "", *on), "model")
     yield Case("blank model", ("simulate", "   ", *on), "model")
     yield Case("misspelt model", ("simulate", "lama-3.1-8b", *on), "llama-3.1-8b")
-    yield Case("model in capitals", ("simulate", "LLAMA-3.1-8B", *on), "model")
+    yield Case("model in capitals", ("simulate", "LLAMA-3.1-9B", *on), "model")
     yield Case("unicode model", ("simulate", "llama-3.1-8\u0431", *on), "model")
     yield Case("emoji model", ("simulate", "\U0001f999", *on), "model")
     yield Case("model with null byte", ("simulate", "llama\0", *on), "model")

@@ -55,7 +55,7 @@ def named(kind: str, name: object, field: str, where: str = "", start: int = 0) 
 
 
 def _found(kind: str, name: object, field: str, where: str, start: int) -> Sheet:
-    sheet = folders.find(kind, name, start) if isinstance(name, str) else None
+    sheet = folders.find(kind, name, start) or folders.find(kind, name.lower(), start) if isinstance(name, str) else None
     if sheet is None:
         known = folders.ids(kind)
         problem = Problem(

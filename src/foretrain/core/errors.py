@@ -15,6 +15,9 @@ from collections.abc import Sequence
 
 from foretrain.core.record import record
 
+LONGEST_LIST = 320
+"""Characters of a list of allowed names that are printed; the catalogue's commands list them all."""
+
 
 @record
 class Problem:
@@ -35,9 +38,10 @@ class Problem:
     def __str__(self) -> str:
         head = f"{self.where}: " if self.where else ""
         got = "" if self.value is None else f" (got {self.value!r:.200})"
-        allowed = f"; allowed: {self.allowed}" if self.allowed else ""
+        cut = self.allowed if len(self.allowed) <= LONGEST_LIST else f"{self.allowed[:LONGEST_LIST].rpartition(', ')[0]} ..."
+        allowed = f"; allowed: {cut}" if self.allowed else ""
         nearest = f"; nearest valid: {', '.join(str(v) for v in self.nearest)}" if self.nearest else ""
-        return f"{head}{self.field}: {self.message}{got}{allowed}{nearest}"
+        return f"{head}{self.field}: {self.message}{got}{nearest}{allowed}"
 
 
 class ForetrainError(Exception):

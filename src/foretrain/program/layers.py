@@ -140,8 +140,9 @@ def linear(rows: Rows, run: Pass, name: str, t: Num, k: Num, n: Num, *, bias: bo
     recipe, build, again, dtype = run.recipe, run.build, run.again, run.dtype
     e, g = recipe.precision.byte("activation"), recipe.precision.byte("grads")
     w = recipe.precision.byte("weights")
-    if recipe.precision.weights == "nf4":
+    if recipe.precision.weights == "nf4" and run.part in ("layers", "encoder"):
         both(rows, f"{name} widen", batch * k * n * (w + e), batch * k * n * (w + e), again=again)
+    if recipe.precision.weights == "nf4":
         w = e
     forward = batch * ((t * k + t * n) * e + k * n * w)
     launched = 1.0 if build.grouped_matmul else batch

@@ -93,7 +93,18 @@ def stage_states(held: Held, ends: Held, recipe: Recipe, strategy: Strategy) -> 
     rest = states(held.params, shards=shards, frozen=held.params - held.trained)
     routed = states(held.experts, shards=strategy.expert_replicas, frozen=held.experts - held.trained_experts)
     further = ends.trained * (1 - offload) / (shards if strategy.zero >= 1 else 1) * (moment_byte(recipe, table=True) - moment_byte(recipe))
-    return {name: value + routed[name] + (further if name == "moments" else 0.0) for name, value in rest.items()}
+    wide = ends.params * (1 - strategy.parameter_offload) / (shards if strategy.zero >= 3 else 1) * _table_extra_byte(recipe)
+    added = {"moments": further, "weights": wide}
+    return {name: value + routed[name] + added.get(name, 0.0) for name, value in rest.items()}
+
+
+def _table_extra_byte(recipe: Recipe) -> float:
+    """Bytes per parameter by which embedding and head are wider than 4-bit weights: only the layers' matrices are ever quantised.
+
+    Dettmers et al., arXiv 2305.14314, section 3.
+    """
+    narrow = recipe.precision.weights == "nf4"
+    return (recipe.precision.byte("activation") - recipe.precision.byte("weights")) if narrow else 0.0
 
 
 def attention_widths(model: Model, local: Local) -> tuple[Num, Num, Num]:

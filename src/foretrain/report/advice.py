@@ -18,7 +18,7 @@ MAX_CHANGES = 6
 
 
 OPTIONS = ("tp", "pp", "dp", "cp", "microbatch_size", "zero", "recompute")
-SETTINGS = ("sequence_parallel", "flash_attention", "optimizer_offload")
+SETTINGS = ("sequence_parallel", "flash_attention", "optimizer_offload", "offload_master", "parameter_offload")
 """Fields of the strategy that a suggestion may change: those with an option of their own, and those reached by ``--set``."""
 
 
@@ -129,6 +129,10 @@ def degree_levers(strategy: Strategy, per_server: int) -> Iterator[Strategy]:
 
 
 def offload_levers(strategy: Strategy) -> Iterator[Strategy]:
-    """The plan with the whole optimizer on the host."""
+    """Plans with the whole optimizer on the host, with its master copy too, and with the weights there."""
     if strategy.optimizer_offload < 1:
         yield dataclasses.replace(strategy, optimizer_offload=1)
+    if not strategy.offload_master:
+        yield dataclasses.replace(strategy, optimizer_offload=1, offload_master=True)
+    if strategy.parameter_offload < 1:
+        yield dataclasses.replace(strategy, parameter_offload=1)

@@ -10,7 +10,7 @@ from foretrain._version import __version__
 from foretrain.report import charts, figures
 from foretrain.report.markup import Markup, element, join, table
 from foretrain.report.shown import number, parts_of, reason
-from foretrain.report.text import CONVENTION, MARGINAL_ADVICE, MEMORY_LABEL, NEVER_ENDS, VERDICT, label, never_ends, plan_words
+from foretrain.report.text import CONVENTION, MARGINAL_ADVICE, MEMORY_LABEL, NEVER_ENDS, VERDICT, items, label, never_ends, plan_words
 
 Document = Mapping[str, Any]
 Card = tuple[str, Markup, object]
@@ -25,7 +25,7 @@ DEGREES = {
     "cp": "context parallel (cp)",
     "ep": "expert parallel (ep)",
     "etp": "tensor parallel of experts (etp)",
-    "microbatch_size": "sequences in a microbatch",
+    "microbatch_size": "samples in a microbatch",
     "num_microbatches": "microbatches in a step",
     "zero": "ZeRO stage",
     "recompute": "recomputation",
@@ -37,7 +37,7 @@ DEGREES = {
 }
 RECIPE = {
     "seq_len": "tokens in a sequence",
-    "global_batch_size": "sequences in a step",
+    "global_batch_size": "samples in a step",
     "tokens": "tokens of the run",
     "precision": "precision of math",
     "optimizer": "optimizer",
@@ -144,16 +144,25 @@ def _key_figures(document: Document) -> Markup:
 def _speed_cards(document: Document) -> Iterator[Card]:
     step, subject = document["step"], document["subject"]
     convention = CONVENTION.get(step["flop_convention"], step["flop_convention"])
+    samples = "images" if items(document) == "images" else "sequences"
     sequences, steps = f"{subject['global_batch_size']:,}", number(document, "run.num_steps", "{:,.0f}".format)
-    yield "step time", number(document, "step.step_s", figures.duration), f"one optimizer step of {sequences} sequences"
+    yield "step time", number(document, "step.step_s", figures.duration), f"one optimizer step of {sequences} {samples}"
     hfu = number(document, "step.hfu", "{:.1%}".format)
     peak = number(document, "step.peak_flop_per_s", figures.rate)
     note = join("HFU ", hfu, f"; of the dense {step['peak_dtype']} peak ", peak, f"; FLOP convention: {convention}")
     yield "MFU", number(document, "step.mfu", "{:.1%}".format), note
     per_chip = number(document, "step.token_per_s_per_chip", lambda value: figures.figure(value, 4))
-    yield "tokens per second", number(document, "step.token_per_s", "{:,.0f}".format), join(per_chip, " per chip, padding included")
+    yield (
+        f"{items(document)} per second",
+        number(document, "step.token_per_s", "{:,.0f}".format),
+        join(per_chip, " per chip, padding included"),
+    )
     tokens = number(document, "subject.tokens", figures.count)
-    yield "calendar time", number(document, "run.wall_s", figures.duration), join(tokens, " tokens in ", steps, " steps, with failures")
+    yield (
+        "calendar time",
+        number(document, "run.wall_s", figures.duration),
+        join(tokens, f" {items(document)} in ", steps, " steps with failures"),
+    )
     goodput = number(document, "run.goodput", "{:.1%}".format)
     yield "chip-hours", number(document, "run.chip_hour", figures.count), join("chips x calendar time; goodput ", goodput)
 
@@ -166,7 +175,7 @@ def _bill_cards(document: Document) -> Iterator[Card]:
     yield "energy", number(document, "energy.total_j", figures.energy), note
     hourly = number(document, "cost.usd_per_chip_hour", figures.figure)
     per_token = number(document, "cost.usd_per_million_token", figures.figure)
-    note = join(f"{cost['tenure']}; ", hourly, " USD per chip-hour, ", per_token, " USD per million tokens")
+    note = join(f"{cost['tenure']}; ", hourly, " USD per chip-hour, ", per_token, f" USD per million {items(document)}")
     yield "cost", number(document, "cost.total_usd", figures.money), note
     note = join(f"CO2e, operational ({carbon['accounting']}-based) and embodied")
     yield "carbon", number(document, "carbon.total_kg", figures.mass), note
@@ -215,7 +224,7 @@ def _bill(document: Document) -> Iterator[Markup]:
     yield element(
         "div",
         charts.parts_table(document, "energy", "total_j", figures.energy, "Energy at the site's meter", "c3"),
-        element("p", "IT equipment alone: ", it, ". ", per_token, " kWh per million tokens.", class_="note"),
+        element("p", "IT equipment alone: ", it, ". ", per_token, f" kWh per million {items(document)}.", class_="note"),
     )
     rented, owned = (number(document, f"cost.{tenure}_usd", figures.money) for tenure in ("rented", "owned"))
     yield element(

@@ -19,6 +19,7 @@ from foretrain.step.memory import Memory
 from foretrain.step.step import Step
 from foretrain.workload.convnet import ConvNet
 from foretrain.workload.counting import largest_layer_parameters, num_parameters
+from foretrain.workload.model import Model
 
 ZERO3 = 3
 SCHEMA = 1
@@ -105,6 +106,9 @@ def _subject(scenario: Scenario) -> Document:
         "fabric": cluster.fabric.name,
         "stack": scenario.stack.name,
         "site": scenario.site.name,
+        "adapters": f"rank {recipe.lora.rank} on {', '.join(recipe.lora.targets)}" if recipe.lora else "",
+        "weights": recipe.precision.weights,
+        "dispatcher": strategy.dispatcher if isinstance(scenario.workload.model, Model) and scenario.workload.model.experts else "",
         "sample": "image" if isinstance(scenario.workload.model, ConvNet) else "sequence",
         "seq_len": int(recipe.seq_len),
         "global_batch_size": int(recipe.global_batch_size),

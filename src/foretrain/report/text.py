@@ -176,6 +176,9 @@ def plan_words(s: Mapping[str, Any]) -> str:
         "" if images else attention,
         s["optimizer"],
         *_offload_words(s),
+        f"adapters of {s['adapters']}" if s["adapters"] else "",
+        f"{s['weights']} weights" if s["weights"] == "nf4" else "",
+        f"tokens to experts by {s['dispatcher']}" if s["dispatcher"] and s["ep"] > 1 else "",
         f"stack {s['stack']}",
     ]
     return ", ".join(word for word in words if word)
@@ -192,7 +195,7 @@ def _offload_words(s: Mapping[str, Any]) -> Iterator[str]:
         yield f"activations offloaded by {s['activation_offload']}"
 
 
-def _items(document: Mapping[str, Any]) -> str:
+def items(document: Mapping[str, Any]) -> str:
     """What the model is fed with."""
     return "images" if document["subject"]["sample"] == "image" else "tokens"
 
@@ -280,15 +283,15 @@ def _speed(document: Mapping[str, Any]) -> Iterator[Line]:
     step = document["step"]
     sustained, peak = figures.rate(step["model_flop_per_s_per_chip"]), figures.rate(step["peak_flop_per_s"])
     convention = CONVENTION.get(step["flop_convention"], step["flop_convention"])
-    per_chip, items = figures.figure(step["token_per_s_per_chip"], 4), _items(document)
-    yield Line(label="speed", text=f"{per_chip} {items}/s/chip, {step['token_per_s']:,.0f} {items}/s in all, {sustained} per chip")
+    per_chip, each = figures.figure(step["token_per_s_per_chip"], 4), items(document)
+    yield Line(label="speed", text=f"{per_chip} {each}/s/chip, {step['token_per_s']:,.0f} {each}/s in all, {sustained} per chip")
     yield Line(label="MFU", text=f"{step['mfu']:.1%}, HFU {step['hfu']:.1%} of the dense {step['peak_dtype']} peak {peak}")
     yield Line(text=f"FLOP convention: {convention}")
 
 
 def _run(document: Mapping[str, Any]) -> Iterator[Line]:
     run, s = document["run"], document["subject"]
-    amount = f"{figures.count(s['tokens'])} {_items(document)} in {run['num_steps']:,.0f} steps"
+    amount = f"{figures.count(s['tokens'])} {items(document)} in {run['num_steps']:,.0f} steps"
     yield from _wrapped(
         "run", f"{figures.duration(run['wall_s'])} for {amount}, {figures.count(run['chip_hour'])} chip-hours, goodput {run['goodput']:.1%}"
     )
@@ -317,7 +320,7 @@ def _cost(document: Mapping[str, Any]) -> Iterator[Line]:
     other = "owned" if cost["tenure"] == "rented" else "rented"
     hourly, intensity = figures.figure(cost["usd_per_chip_hour"]), figures.figure(cost["usd_per_million_token"])
     total = f"{figures.money(cost['total_usd'])} {cost['tenure']}"
-    yield from _wrapped("cost", f"{total} ({hourly} USD per chip-hour, {intensity} USD per million {_items(document)})")
+    yield from _wrapped("cost", f"{total} ({hourly} USD per chip-hour, {intensity} USD per million {items(document)})")
     if len(_named(cost["parts"], {})) > 1:
         yield from _wrapped("", _shares(cost["parts"], {}))
     yield Line(text=f"{other} instead: {figures.money(cost[f'{other}_usd'])}")

@@ -73,6 +73,11 @@ def choose(
         return _choose_convnet(workload, given, cluster, stack, models, notes, where)
     fixed = {name: value for name, value in given.items() if value not in (None, "auto")}
     base = validate(Strategy, fixed, "strategy", where)
+    mixture = workload.model.experts is not None
+    if mixture and base.build.routed_dispatch and "dispatcher" not in fixed:
+        base = dataclasses.replace(base, dispatcher="deepep")
+        reason = "the stack has it: a token crosses every link once; alltoall sends a copy per expert"
+        notes.append(Assumption(field="strategy.dispatcher", value=base.dispatcher, reason=reason))
     valid, problems = _valid(workload, _candidates(workload, base, fixed, cluster), int(cluster.num_chips))
     if not valid:
         free = {f"strategy.{name}" for name in CHOSEN if name not in fixed}
@@ -86,7 +91,7 @@ def choose(
     if len(valid) > 1:
         fastest, least = f"fastest of {len(valid)} plans that keeps the margin", f"none of {len(valid)} plans fits; this needs least memory"
         reason = fastest if fits else least
-        chosen = [name for name in CHOSEN if name not in fixed and (name != "ep" or workload.model.experts)]
+        chosen = [name for name in CHOSEN if name not in fixed and (name != "ep" or mixture)]
         notes.extend(Assumption(field=f"strategy.{name}", value=getattr(strategy, name), reason=reason) for name in chosen)
     return strategy
 

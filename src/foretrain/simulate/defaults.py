@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 from foretrain.core.units import parse
@@ -13,6 +14,9 @@ from foretrain.workload.model import Model
 DEFAULT_SEQ_LEN = 4096
 DEFAULT_BATCH_TOKENS = 4e6
 TOKENS_PER_PARAMETER = 20.0
+USUAL_PLAN = 16
+"""Chips that share a sequence in usual plans of large models: a published batch that they divide is kept as it is."""
+ROUNDED = ", rounded up to a batch the chips can share"
 DEFAULT_BATCH_IMAGES = 256.0
 EPOCHS = 90.0
 IMAGENET_IMAGES = 1281167.0
@@ -40,9 +44,10 @@ def complete_recipe(recipe: dict[str, Any], model: Model | ConvNet, num_chips: i
     if recipe.get("global_batch_size") is None:
         seq_len = _number(recipe["seq_len"])
         batch = round(_number(published or DEFAULT_BATCH_TOKENS) / seq_len)
-        recipe["global_batch_size"] = _shared(batch if published else max(batch, num_chips), num_chips)
+        wanted = batch if published else max(batch, num_chips)
+        recipe["global_batch_size"] = shared = _shared(wanted, num_chips, keep=bool(published))
         kind = "published for this model" if published else "not given; 4 million tokens are usual"
-        reason = f"{kind}: {_number(published or DEFAULT_BATCH_TOKENS):,.0f} tokens, rounded up to a batch the chips can share"
+        reason = f"{kind}: {_number(published or DEFAULT_BATCH_TOKENS):,.0f} tokens{ROUNDED if shared != wanted else ''}"
         notes.append(Assumption(field="recipe.global_batch_size", value=recipe["global_batch_size"], reason=reason))
     if recipe.get("tokens") is None:
         recipe["tokens"] = TOKENS_PER_PARAMETER * num_active_parameters(model)
@@ -50,12 +55,16 @@ def complete_recipe(recipe: dict[str, Any], model: Model | ConvNet, num_chips: i
         notes.append(Assumption(field="recipe.tokens", value=recipe["tokens"], reason=reason))
 
 
-def _shared(wanted: int, num_chips: int) -> int:
-    """``wanted`` rounded up to the odd factor of the chip count times a power of two.
+def _shared(wanted: int, num_chips: int, *, keep: bool = False) -> int:
+    """``wanted`` rounded up to the odd factor of the chip count times a power of two; to ``keep``, as it is where plans of ``USUAL_PLAN``
+    chips a sequence share it evenly.
 
-    >>> _shared(1000, 48)
-    1536
+    >>> _shared(1000, 48), _shared(15360, 2048, keep=True)
+    (1536, 15360)
     """
+    sharers = num_chips // gcd(num_chips, USUAL_PLAN)
+    if keep and sharers > 1 and wanted % (2 * sharers) == 0:
+        return wanted
     odd = num_chips
     while odd % 2 == 0:
         odd //= 2
@@ -75,9 +84,9 @@ def _complete_images(recipe: dict[str, Any], num_chips: int, notes: list[Assumpt
     published = recipe.pop("global_batch_tokens", None)
     if recipe.get("global_batch_size") is None:
         batch = round(_number(published or DEFAULT_BATCH_IMAGES))
-        recipe["global_batch_size"] = _shared(max(batch, num_chips), num_chips)
+        recipe["global_batch_size"] = shared = _shared(max(batch, num_chips), num_chips)
         kind = "published for this model" if published else "not given; usual"
-        reason = f"{kind}: {batch:,} images, rounded up to a batch the chips can share"
+        reason = f"{kind}: {batch:,} images{ROUNDED if shared != batch else ''}"
         notes.append(Assumption(field="recipe.global_batch_size", value=recipe["global_batch_size"], reason=reason))
     if recipe.get("tokens") is None:
         recipe["tokens"] = EPOCHS * IMAGENET_IMAGES

@@ -131,7 +131,9 @@ def _open(model: str, on: str | None, chips: object, options: Mapping[str, objec
     _merge_file(draft, file)
     for name, value in given.items():
         if name not in NAME_OPTIONS:
-            draft.document["recipe" if name in RECIPE_OPTIONS else "strategy"][name] = value
+            root = "recipe" if name in RECIPE_OPTIONS else "strategy"
+            draft.forget(f"{root}.{name}")
+            draft.document[root][name] = value
     _choose_attention(draft)
     for text in overrides:
         _set(draft, text)
@@ -255,6 +257,10 @@ def _read_model(draft: _Draft, model: str) -> Mapping[str, Any]:
     path = Path(model)
     if model.endswith((".yaml", ".yml")):
         return _read_scenario(draft, path)
+    hub = model.rpartition("/")[2].lower()
+    if model.count("/") == 1 and hub in loader.ids("models") and not path.exists():
+        draft.note("model", hub, f"the catalogue's entry for {model}")
+        model = hub
     if model.endswith(".json") or "/" in model or (path.is_dir() and model not in loader.ids("models")):
         from foretrain.formats.hf import is_adapter, read
 
@@ -414,6 +420,8 @@ def _set(draft: _Draft, text: str) -> None:
     for depth, key in enumerate(keys[:-1]):
         node = _step_into(node, key, ".".join(keys[: depth + 1]), value_text)
     value = _value(path, value_text)
+    if path == "recipe.precision" and isinstance(value, str) and value in PRESETS:
+        value = plain(PRESETS[value])
     draft.forget(path)
     if path in loader.SECTIONS and isinstance(value, str):
         entry = loader.entry(loader.SECTIONS[path], value, path)
@@ -430,8 +438,8 @@ def _step_into(node: Any, key: str, path: str, value: str) -> Any:
     """The child of a mapping or list; a missing mapping of the path is an error that names its siblings."""
     if isinstance(node, dict) and isinstance(node.get(key), (dict, list)):
         return node[key]
-    if isinstance(node, dict) and key in ("batch_ramp", "precision", "build", "lora", "experts", "latent"):
-        node[key] = node.get(key) or {}
+    if isinstance(node, dict) and key in ("batch_ramp", "precision", "build", "lora", "experts", "latent") and node.get(key) is None:
+        node[key] = {}
         return node[key]
     if isinstance(node, list) and key.isdigit() and int(key) < len(node):
         return node[int(key)]

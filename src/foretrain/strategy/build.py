@@ -19,6 +19,7 @@ class Build:
     optimizer states. ``fused_wgrad_accumulation``: the weight-gradient GEMM adds into the gradient buffer itself.
     ``grouped_matmul``: all experts' products in one kernel, instead of one kernel each (as Transformer Engine's grouped layer, which
     spreads them over streams).
+    ``routed_dispatch``: the software has a dispatcher that sends a token over every link once (``strategy.dispatcher`` ``deepep``).
     ``scatter_gather_p2p``: pipeline tensors are cut over the tensor-parallel ranks before they cross servers.
     ``strict_interleaving``: the interleaved schedule needs a number of microbatches that is a multiple of pp (Megatron);
     otherwise any multiple of max(1, m // pp) rounds (PyTorch). ``graph_capture``: kernels are replayed from a captured graph, so the
@@ -34,6 +35,7 @@ class Build:
     fused_optimizer: bool = True
     fused_wgrad_accumulation: bool = True
     grouped_matmul: bool = False
+    routed_dispatch: bool = False
     scatter_gather_p2p: bool = False
     strict_interleaving: bool = True
     graph_capture: bool = False

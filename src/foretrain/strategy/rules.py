@@ -30,7 +30,8 @@ def nearest(value: float, valid: list[int], count: int = 2) -> tuple[int, ...]:
     >>> nearest(100, [32, 64, 96, 128, 160])
     (96, 128)
     """
-    return tuple(sorted(sorted(valid, key=lambda v: (abs(v - value), v))[:count]))
+    others = [choice for choice in valid if choice != value]
+    return tuple(sorted(sorted(others, key=lambda v: (abs(v - value), v))[:count]))
 
 
 def around(value: int, step: int) -> tuple[int, ...]:

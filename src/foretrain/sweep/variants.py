@@ -114,7 +114,7 @@ def _knobs(scenario: Scenario) -> Iterator[tuple[str, Mapping[str, Any], Mapping
     plan, recipe = scenario.strategy, scenario.workload.recipe
     for name, holder in (("microbatch_size", plan), ("dp", plan), ("global_batch_size", recipe), ("seq_len", recipe)):
         now = int(getattr(holder, name))
-        for value in (now * 2, *((now // 2,) if now % 2 == 0 else ())):
+        for value in (now * 2, *((now // 2,) if now % 2 == 0 and (name != "global_batch_size" or int(plan.num_microbatches) > 1) else ())):
             change = {name: value}
             yield f"{name} {now} -> {value}", change if holder is plan else {}, change if holder is recipe else {}
     yield from ((f"zero {plan.zero} -> {value}", {"zero": value}, {}) for value in STAGES if value != plan.zero)
