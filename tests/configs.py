@@ -160,9 +160,11 @@ CONFIGS: dict[str, Config] = {
     "qwen2-57b-a14b": qwen2_moe((3584, 18944, 28, 28, 4, 151936, 131072), 2560, 20480, 64, 8),
     "qwen3-30b-a3b": qwen3_moe(2048, 6144, 48, 32, 768),
     "qwen3-235b-a22b": qwen3_moe(4096, 12288, 94, 64, 1536),
-    "deepseek-v2": deepseek("deepseek_v2", (5120, 12288, 60, 128, 102400, 163840), (1536, 160, 6, 2, 1)),
+    "deepseek-v2": deepseek("deepseek_v2", (5120, 12288, 60, 128, 102400, 163840), (1536, 160, 6, 2, 1), n_group=8, topk_group=3),
     "deepseek-v2-lite": deepseek("deepseek_v2", (2048, 10944, 27, 16, 102400, 163840), (1408, 64, 6, 2, 1), q_lora_rank=None),
-    "deepseek-v3": deepseek("deepseek_v3", (7168, 18432, 61, 128, 129280, 163840), (2048, 256, 8, 1, 3), num_nextn_predict_layers=1),
+    "deepseek-v3": deepseek(
+        "deepseek_v3", (7168, 18432, 61, 128, 129280, 163840), (2048, 256, 8, 1, 3), n_group=8, topk_group=4, num_nextn_predict_layers=1
+    ),
     "kimi-k2": deepseek("kimi_k2", (7168, 18432, 61, 64, 163840, 131072), (2048, 384, 8, 1, 1), num_nextn_predict_layers=0),
     "gpt-oss-20b": gpt_oss(24, 32),
     "gpt-oss-120b": gpt_oss(36, 128),

@@ -49,7 +49,14 @@ def test_every_catalogue_model_has_a_config_or_a_paper() -> None:
 def test_deepseeks_experts_and_latent_attention(tmp_path: Path) -> None:
     model, inferred = read(write(tmp_path, CONFIGS["deepseek-v3"]))
     assert model.experts == Experts(
-        num_experts=256, experts_per_token=8, ffn_size=2048, shared_ffn_size=2048, first_layer=3, router_bias=True
+        num_experts=256,
+        experts_per_token=8,
+        ffn_size=2048,
+        shared_ffn_size=2048,
+        first_layer=3,
+        router_bias=True,
+        num_groups=8,
+        groups_per_token=4,
     )
     assert model.latent == LatentAttention(kv_rank=512, q_rank=1536, nope_head_dim=128, rope_head_dim=64, value_head_dim=128)
     assert model.mtp_layers == 1

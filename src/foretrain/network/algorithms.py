@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from foretrain.core.numeric import Num, log2, maximum, minimum
-from foretrain.program.program import CollectiveOp
+from foretrain.program.program import CollectiveOp, Draw
 
 Branches = tuple[Num, ...]
 
@@ -152,32 +152,53 @@ def pairwise_all_to_all(payload_byte: Num, branches: Branches) -> Traffic:
     return Traffic(tuple(steps), tuple(payload_byte / size * step for step in steps))
 
 
-def distinct(places: Num, copies: Num, reach: Num = 1.0) -> Num:
-    """Of ``places``, how many are met by ``copies`` draws from the share ``reach`` of them: ``r (1 - (1 - 1 / r)^copies)``, r places.
+def missed(total: Num, held: Num, drawn: int) -> Num:
+    """Probability that ``drawn`` of ``total`` things, none twice, leave out a place that holds ``held`` of them.
 
-    The mean of the occupancy problem (Feller, An Introduction to Probability Theory, volume 1, section II.5), draws with replacement.
+    ``prod_i max(0, 1 - held / (total - i))``, the hypergeometric distribution at zero (Feller, An Introduction to Probability Theory,
+    volume 1, section II.6).
 
-    >>> distinct(1.0, 8.0), round(distinct(4.0, 8.0), 2)
-    (1.0, 3.6)
+    >>> missed(8, 4, 4), missed(4, 1, 4)
+    (0.014285714285714285, 0.0)
     """
-    within = maximum(places * reach, 1.0)
-    return within * (1.0 - (1.0 - 1.0 / within) ** copies)
+    chance: Num = 1.0
+    for index in range(drawn):
+        chance = chance * maximum(1.0 - held / (total - index), 0.0)
+    return chance
 
 
-def routed_dispatch(payload_byte: Num, branches: Branches, copies: Num, reach: Num) -> Traffic:
+def distinct(places: Num, draw: Draw) -> Num:
+    """Of ``places`` that the things of ``draw`` are spread over evenly, how many a token meets on average.
+
+    Groups are drawn first, then as many things in each: with ``q`` places to a group, ``p = min(places, groups)``,
+    ``p (1 - missed groups) q (1 - missed things of the group)``.
+
+    >>> distinct(1.0, Draw(total=256, drawn=8)), round(distinct(4.0, Draw(total=256, drawn=8)), 2)
+    (1.0, 3.61)
+    >>> round(distinct(2.0, Draw(total=256, drawn=8, groups=8, groups_drawn=4)), 2)
+    1.97
+    """
+    units = minimum(places, 1.0 * draw.groups)
+    inside = places / units
+    per_group = draw.total / draw.groups
+    met = units * (1.0 - missed(draw.groups, draw.groups / units, draw.groups_drawn))
+    return met * inside * (1.0 - missed(per_group, per_group / inside, draw.drawn // draw.groups_drawn))
+
+
+def routed_dispatch(payload_byte: Num, branches: Branches, draw: Draw) -> Traffic:
     """Tokens to the ranks of their experts, over each link once: to every unit that holds any, and inside it on to every rank that does.
 
     The two hops of DeepSeek-V3's dispatch (arXiv 2412.19437, section 3.2.2). A payload of tokens S meets ``d_k`` units of tier k on
-    average and sends S d_k (c_k - 1) / c_k there. One copy to one rank is the all-to-all's traffic on one tier.
+    average (``distinct``) and sends S d_k (c_k - 1) / c_k there. One copy to one rank is the all-to-all's traffic on one tier.
 
-    >>> routed_dispatch(8.0, (8.0, 1.0), 1.0, 1.0)
+    >>> routed_dispatch(8.0, (8.0, 1.0), Draw(total=8))
     Traffic(steps=(7.0, 0.0), byte=(7.0, 0.0))
     """
     places: Num = 1.0
     byte: list[Num] = []
     for branch in reversed(branches):
         places = places * branch
-        byte.append(payload_byte * distinct(places, copies, reach) * (1.0 - 1.0 / branch))
+        byte.append(payload_byte * distinct(places, draw) * (1.0 - 1.0 / branch))
     return Traffic(tuple(branch - 1.0 for branch in branches), tuple(reversed(byte)))
 
 

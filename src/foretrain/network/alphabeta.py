@@ -9,7 +9,7 @@ from foretrain.core.numeric import Num, maximum, minimum
 from foretrain.core.record import record
 from foretrain.network.algorithms import BY_OP, Reduction, Traffic, routed_dispatch, uses
 from foretrain.network.placement import place
-from foretrain.program.program import CollectiveOp, Group
+from foretrain.program.program import ANYWHERE, CollectiveOp, Draw, Group
 from foretrain.system.fabric import Fabric, Tier
 
 SMALLEST_SHARE = 1e-12
@@ -33,7 +33,7 @@ class AlphaBeta:
     group does not use costs nothing, so a group of one rank takes 0 s.
     """
 
-    def time(self, op: CollectiveOp, group: Group, payload_byte: Num, fabric: Fabric, copies: Num = 1.0, reach: Num = 1.0) -> Num:
+    def time(self, op: CollectiveOp, group: Group, payload_byte: Num, fabric: Fabric, draw: Draw = ANYWHERE) -> Num:
         """Seconds of one call; ``payload_byte`` as in ``CollectiveModel.time``; scalar or (candidates,)."""
         branches = place(group, fabric)
         tiers = fabric.tiers
@@ -41,7 +41,7 @@ class AlphaBeta:
         small = [(tier.small_hop_s, tier.byte_per_s * tier.small_efficiency) for tier in tiers]
         links: Mapping[Reduction, tuple[list[Link], ...]] = {"chips": (large, small), "switch": ([_switch(tiers[0]), *large[1:]],)}
         if op == "dispatch":
-            traffics: list[tuple[Reduction, Traffic]] = [("chips", routed_dispatch(payload_byte, branches, copies, reach))]
+            traffics: list[tuple[Reduction, Traffic]] = [("chips", routed_dispatch(payload_byte, branches, draw))]
         else:
             traffics = [(reduction, algorithm(payload_byte, branches)) for reduction, algorithm in BY_OP[op]]
         seconds = [_seconds(traffic, link) for reduction, traffic in traffics for link in links[reduction]]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from foretrain.core.numeric import Num
-from foretrain.program.program import CollectiveOp, Group
+from foretrain.program.program import ANYWHERE, CollectiveOp, Draw, Group
 from foretrain.system.fabric import Fabric
 
 
 class CollectiveModel(Protocol):
     """Seconds of one collective with nothing else on its links."""
 
-    def time(self, op: CollectiveOp, group: Group, payload_byte: Num, fabric: Fabric, copies: Num = 1.0, reach: Num = 1.0) -> Num:
+    def time(self, op: CollectiveOp, group: Group, payload_byte: Num, fabric: Fabric, draw: Draw = ANYWHERE) -> Num:
         """Seconds [s] of one call of ``op`` over ``group``.
 
         Parameters
@@ -20,7 +20,7 @@ class CollectiveModel(Protocol):
         payload_byte
             Bytes as nccl-tests count them: per rank for all_reduce, broadcast and send_recv, the gathered total for all_gather, the
             input for reduce_scatter, bytes sent by one rank (its own share included) for all_to_all, a rank's tokens once for dispatch.
-        copies, reach
-            For dispatch: to how many ranks each token goes, and the share of the group they are drawn from.
+        draw
+            For dispatch: where a token goes.
         """
         ...

@@ -11,7 +11,7 @@ from foretrain.core.constants import DTYPE_BYTE
 from foretrain.core.numeric import Num, minimum, positive
 from foretrain.program.layers import Local, expert_load
 from foretrain.program.op import Phase
-from foretrain.program.program import Collective, CollectiveOp, Group
+from foretrain.program.program import Collective, CollectiveOp, Draw, Group
 from foretrain.program.sharding import Held
 from foretrain.strategy.mesh import strides
 from foretrain.strategy.strategy import Strategy
@@ -177,11 +177,14 @@ def _routed(phase: Phase, hide: Hide, group: Group, local: Local, model: Model, 
     tokens = local.region_tokens * expert_load(recipe) * model.hidden_size
     there = DTYPE_BYTE["fp8"] if recipe.precision.math == "fp8" else recipe.precision.byte("activation")
     used = positive(group.size - 1)
-    reach = experts.groups_per_token / experts.num_groups
+    draw = Draw(
+        total=experts.num_experts,
+        drawn=experts.experts_per_token,
+        groups=experts.num_groups,
+        groups_drawn=experts.groups_per_token,
+    )
     return [
-        replace(
-            _call(f"ep {name}", "dispatch", group, tokens * byte, used, phase, hide), copies=1.0 * experts.experts_per_token, reach=reach
-        )
+        replace(_call(f"ep {name}", "dispatch", group, tokens * byte, used, phase, hide), draw=draw)
         for name, byte in (("dispatch", there), ("combine", recipe.precision.byte("activation")))
     ]
 

@@ -17,7 +17,7 @@ from foretrain.program.layers import both
 from foretrain.program.memory import gathered_bytes, offload_buffer_bytes, saved_byte, stage_states
 from foretrain.program.offload import block_offload, optimizer_offload, tier_bytes
 from foretrain.program.op import Ops
-from foretrain.program.optimizer import optimizer_ops
+from foretrain.program.optimizer import Matrix, optimizer_ops
 from foretrain.program.program import Block, Program, StageKind
 from foretrain.program.rows import Rows
 from foretrain.program.sharding import Held
@@ -101,10 +101,13 @@ def _section_held(section: PlacedSection) -> Held:
     return _held(sum(layer.parameters for layer in section.layers))
 
 
-def _matrices(sections: Sequence[PlacedSection]) -> list[tuple[int, int, Num]]:
+def _matrices(sections: Sequence[PlacedSection]) -> list[Matrix]:
     """Rows, columns and number of the kernels, each taken as a matrix of its weighted sums."""
     return [
-        (layer.fan_in, layer.outputs.channels, section.repeat) for section in sections for layer in section.layers if layer.kind in WEIGHTED
+        (layer.fan_in, layer.outputs.channels, 1.0 * section.repeat, False)
+        for section in sections
+        for layer in section.layers
+        if layer.kind in WEIGHTED
     ]
 
 

@@ -22,7 +22,7 @@ from foretrain.program.convolutions import lower_convnet
 from foretrain.program.layers import Local, local_shapes
 from foretrain.program.memory import in_flight, kept_activations, saved_byte, stage_memory
 from foretrain.program.offload import block_offload, optimizer_offload, tier_bytes
-from foretrain.program.optimizer import optimizer_ops
+from foretrain.program.optimizer import Matrix, optimizer_ops
 from foretrain.program.program import Block, Collective, Program, StageKind
 from foretrain.program.sharding import Held, ends_held, layer_held, table_parameters_per_rank
 from foretrain.strategy.layout import Stage, lay_out
@@ -30,12 +30,12 @@ from foretrain.strategy.strategy import Strategy
 from foretrain.workload.convnet import ConvNet
 from foretrain.workload.counting import (
     full_attention_flop,
-    matrix_sizes,
     model_flop,
     num_active_parameters,
     num_parameters,
     num_trained_parameters,
     packing_efficiency,
+    whole_matrices,
 )
 from foretrain.workload.model import LayerKind, Model, kind_counts, layer_kinds
 from foretrain.workload.recipe import Recipe, Workload
@@ -69,6 +69,7 @@ def lower_transformer(model: Model, recipe: Recipe, strategy: Strategy) -> Progr
     offload = optimizer_offload(heaviest, recipe, strategy)
     kept = _kept_by_longest_stage(model, recipe, strategy, stages)
     streamed = block_offload(heaviest, kept, recipe, strategy)
+    shares = model.tied_embeddings or model.mtp_layers > 0  # the token table stands at both ends of the pipeline
     sequences = strategy.microbatch_size * strategy.num_microbatches * strategy.dp
     tokens_per_step = recipe.seq_len * sequences
     parameters = num_parameters(model)
@@ -77,9 +78,7 @@ def lower_transformer(model: Model, recipe: Recipe, strategy: Strategy) -> Progr
         blocks=blocks,
         stages=tuple(kind for kind, _ in built),
         once=optimizer_ops(heaviest, _matrices(model, strategy), recipe, strategy),
-        step_collectives=tuple(
-            once_per_step(heaviest, table_parameters_per_rank(model, strategy.tp), model.tied_embeddings, recipe, strategy)
-        ),
+        step_collectives=tuple(once_per_step(heaviest, table_parameters_per_rank(model, strategy.tp), shares, recipe, strategy)),
         transfers=pipeline_transfer(model, recipe, strategy, local),
         num_microbatches=strategy.num_microbatches,
         pp=strategy.pp,
@@ -135,14 +134,13 @@ def _heaviest(held: Sequence[Held]) -> Held:
     return reduce(operator.add, (each * weight for each, weight in zip(held, weights, strict=True)))
 
 
-def _matrices(model: Model, strategy: Strategy) -> list[tuple[int, int, Num]]:
-    """Rows, columns and number of the layers' matrices on the ranks of one stage, experts over ep."""
-    result: list[tuple[int, int, Num]] = []
-    for kind, count in kind_counts(model):
-        for _, inputs, outputs, number in matrix_sizes(model, kind):
-            spread = strategy.ep if model.experts and number == model.experts.num_experts else 1
-            result.append((inputs, outputs, count * number / strategy.pp / spread))
-    return result
+def _matrices(model: Model, strategy: Strategy) -> list[Matrix]:
+    """The layers' matrices of one stage."""
+    return [
+        (inputs, outputs, count * number / strategy.pp, kind.experts and model.experts is not None and number == model.experts.num_experts)
+        for kind, count in kind_counts(model)
+        for inputs, outputs, number in whole_matrices(model, kind)
+    ]
 
 
 def _kept_by_longest_stage(model: Model, recipe: Recipe, strategy: Strategy, stages: Sequence[Stage]) -> Num:
@@ -205,7 +203,8 @@ def _stage_kind(model: Model, recipe: Recipe, strategy: Strategy, stage: Stage, 
     further = stage.head * model.mtp_layers
     numbers = (*stage.layers, *((further,) if model.mtp_layers else ()))
     own = [(kind, count) for kind, count in zip(kinds, numbers, strict=True) if count]
-    ends = ends_held(model, recipe, strategy, embedding=stage.embedding, head=stage.head)
+    table = stage.embedding or (stage.head and model.mtp_layers > 0)  # modules of multi-token prediction embed the next tokens
+    ends = ends_held(model, recipe, strategy, embedding=table, head=stage.head)
     held = reduce(operator.add, (layer_held(model, recipe, strategy, kind) * count for kind, count in own), ends)
     repeats = (
         *((index, count) for index, count in enumerate(numbers) if count),

@@ -127,7 +127,8 @@ def layer_activations(model: Model, recipe: Recipe, strategy: Strategy, local: L
     context = local.heads * model.value_dim
     mask = 1.0 if recipe.dropout else 0.0
     qk_norm = 0.0 if model.qk_norm == "none" else q + local.kv_heads * model.head_dim
-    region = local.region_tokens * (h * ((model.norms_per_layer + 2) * e + 2 * mask) + compressed * e)
+    inputs = 1 if model.parallel_block and model.norms_per_layer == 1 else 2  # attention and MLP that share a norm share its output
+    region = local.region_tokens * (h * ((model.norms_per_layer + inputs) * e + 2 * mask) + compressed * e)
     inside = local.tokens * e * (q + kv + qk_norm + context)
     core = attention_activations(recipe, strategy, local)
     if crosses(model, kind):

@@ -16,6 +16,7 @@ from foretrain.workload.recipe import Recipe
 UNFUSED_PASSES = 3.0
 """An optimizer written as a chain of elementwise kernels moves its states about three times as often as a fused one (assumption, range
 2 to 5: the number of temporaries of Adam's update as written in PyTorch's foreach implementation)."""
+Matrix = tuple[int, int, Num, bool]
 NEWTON_SCHULZ_STEPS = 5.0
 """Iterations of Muon's orthogonalisation (Jordan et al., Muon, 2024; kept by Liu et al., arXiv 2502.16982, section 2.1)."""
 
@@ -28,7 +29,7 @@ def update_byte(recipe: Recipe) -> float:
     return precision.byte("grads") + 2 * master + 2 * moment_byte(recipe) + written
 
 
-def optimizer_ops(held: Held, matrices: Sequence[tuple[int, int, Num]], recipe: Recipe, strategy: Strategy) -> Ops:
+def optimizer_ops(held: Held, matrices: Sequence[Matrix], recipe: Recipe, strategy: Strategy) -> Ops:
     """The update of the rank's shard; what the host updates (``program.offload``) is not among it.
 
     A fused update reads gradient, master copy and moments and writes master, moments and the 16-bit weight. The gradient norm reads all
@@ -37,7 +38,7 @@ def optimizer_ops(held: Held, matrices: Sequence[tuple[int, int, Num]], recipe: 
     Parameters
     ----------
     matrices
-        Rows, columns and number of the rank's matrices, whole and before ZeRO's division.
+        Rows, columns and number of a stage's matrices, whole and before any rank's share, and whether they are of experts.
     """
     precision = recipe.precision
     own = trained_shard(held, strategy, 1)
@@ -51,14 +52,20 @@ def optimizer_ops(held: Held, matrices: Sequence[tuple[int, int, Num]], recipe: 
     return rows.ops(strategy.build.attention_kernel)
 
 
-def _orthogonalise(rows: Rows, matrices: Sequence[tuple[int, int, Num]], strategy: Strategy) -> None:
+def _orthogonalise(rows: Rows, matrices: Sequence[Matrix], strategy: Strategy) -> None:
     """Newton-Schulz: per step ``A = X X'``, ``B = b A + c A A`` and ``X = a X + B X``, in bf16, on the smaller side of each matrix.
 
     Every matrix is gathered whole and done by one of the ranks that share it (Liu et al., arXiv 2502.16982, section 2.3).
     """
-    shards = strategy.tp * (strategy.dp * strategy.cp / strategy.dp_replicate if strategy.zero >= 1 else 1)
+    sharded = strategy.zero >= 1
     e = DTYPE_BYTE["bf16"]
-    for inputs, outputs, number in matrices:
+    for inputs, outputs, number, of_experts in matrices:
+        shared = strategy.dp * strategy.cp / strategy.dp_replicate
+        shards = (
+            (strategy.expert_replicas * strategy.etp * strategy.ep if sharded else strategy.etp * strategy.ep)
+            if of_experts
+            else (strategy.tp * (shared if sharded else 1))
+        )
         m, n = 1.0 * min(inputs, outputs), 1.0 * max(inputs, outputs)
         batch = NEWTON_SCHULZ_STEPS * number / shards
         rows.matmul("muon X X'", "backward", "bf16", m, m, n, batch, batch * (2 * m * n + m * m) * e)

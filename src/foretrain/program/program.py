@@ -25,12 +25,27 @@ class Group:
 
 
 @record
+class Draw:
+    """Where the tokens of a ``dispatch`` go: each to ``drawn`` of ``total`` things spread evenly over the group's ranks, all of them in
+    ``groups_drawn`` of ``groups`` equal groups of neighbours."""
+
+    total: int = 1
+    drawn: int = 1
+    groups: int = 1
+    groups_drawn: int = 1
+
+
+ANYWHERE = Draw()
+"""One of one thing: what is not a dispatch goes to one place."""
+
+
+@record
 class Collective:
     """``count`` calls of ``op`` over ``group``, each on ``payload_byte``.
 
     ``payload_byte`` follows nccl-tests: bytes per rank for all_reduce, broadcast and send_recv, the gathered total for all_gather,
-    the input for reduce_scatter, bytes sent by one rank for all_to_all. A ``dispatch`` takes every part of the payload to ``copies`` ranks
-    drawn evenly from the share ``reach`` of the group, over any link once only. ``hidden_under`` names the compute it may run beside:
+    the input for reduce_scatter, bytes sent by one rank for all_to_all. A ``dispatch`` takes every part of the payload to the places of its
+    ``draw``, over any link once only. ``hidden_under`` names the compute it may run beside:
     ``none`` (always exposed), ``matmul``, ``attention``, ``phase`` (all compute of its phase and block).
     """
 
@@ -41,8 +56,7 @@ class Collective:
     count: Num
     phase: Phase
     hidden_under: Literal["none", "matmul", "attention", "phase"]
-    copies: Num = 1.0
-    reach: Num = 1.0
+    draw: Draw = ANYWHERE
 
 
 @record

@@ -172,7 +172,7 @@ def exposure(
         seconds: dict[str, Num] = {}
         for call in calls:
             if call.hidden_under == under:
-                time_s = call.count * collective.time(call.op, call.group, call.payload_byte, fabric, call.copies, call.reach)
+                time_s = call.count * collective.time(call.op, call.group, call.payload_byte, fabric, call.draw)
                 seconds[call.group.axis] = seconds.get(call.group.axis, 0.0) + time_s
         whole = sum(seconds.values())
         share = maximum(whole - cover, 0.0) / maximum(whole, SHORTEST_S) if seconds else 0.0

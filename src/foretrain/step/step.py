@@ -59,7 +59,7 @@ def time_program(
     launches = 0.0 if program.graph_capture else 1.0
 
     def seconds(calls: tuple[Collective, ...]) -> Num:
-        return sum(call.count * collective.time(call.op, call.group, call.payload_byte, fabric, call.copies, call.reach) for call in calls)
+        return sum(call.count * collective.time(call.op, call.group, call.payload_byte, fabric, call.draw) for call in calls)
 
     def waiting(phase: str) -> Num:
         return seconds(tuple(call for call in program.step_collectives if call.hidden_under != "none" and call.phase == phase))

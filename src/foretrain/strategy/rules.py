@@ -9,9 +9,11 @@ from foretrain.strategy.layout import split_layers
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.convnet import ConvNet
 from foretrain.workload.model import Model, layer_kinds
-from foretrain.workload.recipe import Recipe, Workload
+from foretrain.workload.recipe import Part, Recipe, Workload
 
 HALF = ("fp16", "bf16")
+TWO = 2
+PARTS: tuple[Part, ...] = ("embedding", "layers", "head")
 
 
 def divisors(n: int) -> list[int]:
@@ -219,8 +221,23 @@ def expert_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[P
             if value != 1:
                 text = "this model has no experts to spread"
                 yield Problem(field=f"strategy.{name}", value=value, message=text, allowed="1", nearest=(1,))
+        for name, ratio, none in (("capacity_factor", recipe.capacity_factor, 0), ("expert_imbalance", recipe.expert_imbalance, 1)):
+            if float(ratio) != none:
+                text = "this model has no experts"
+                yield Problem(field=f"recipe.{name}", value=float(ratio), message=text, allowed=str(none), nearest=(none,))
         return
     yield from must_divide("strategy.ep", ep, model.experts.num_experts, "experts.num_experts")
+    yield from must_divide("model.experts.num_groups", model.experts.num_groups, model.experts.num_experts, "experts.num_experts")
+    chosen = ("experts_per_token", model.experts.num_experts), ("groups_per_token", model.experts.num_groups)
+    for name, most in chosen:
+        value = getattr(model.experts, name)
+        if value > most:
+            yield Problem(
+                field=f"model.experts.{name}", value=value, message="exceeds what there is", allowed=f"1 to {most}", nearest=(most,)
+            )
+    if strategy.overlap_ep and (int(strategy.num_microbatches) < TWO or strategy.recompute == "full"):
+        text = "hiding the dispatch needs the compute of a second microbatch, and no full recomputation (Megatron-LM)"
+        yield Problem(field="strategy.overlap_ep", value=True, message=text, nearest=(False,))
     yield from must_divide("strategy.etp", etp, model.experts.ffn_size, "experts.ffn_size")
     ranks = tp * int(strategy.cp) * int(strategy.dp)
     yield from must_divide("strategy.ep", ep * etp, ranks, "tp x cp x dp (ep x etp)")
@@ -237,8 +254,10 @@ def shard_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Pr
         text = "keeping replicas of the shards needs shards (zero 1 to 3), and no experts"
         yield Problem(field="strategy.dp_replicate", value=replicas, message=text, allowed="1", nearest=(1,))
     if strategy.context_parallel == "ulysses" and cp > 1:
-        heads = model.num_heads // int(strategy.tp)
-        yield from must_divide("strategy.cp", cp, max(heads, 1), "the heads of a rank (ulysses), num_heads / tp")
+        for name, heads in (("num_heads", model.num_heads), *(() if model.latent else (("num_kv_heads", model.num_kv_heads),))):
+            held = max(heads // int(strategy.tp), 1)
+            if name == "num_heads" or not strategy.kv_replication:
+                yield from must_divide("strategy.cp", cp, held, f"the heads of a rank (ulysses), {name} / tp")
 
 
 def adapter_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[Problem]:
@@ -249,7 +268,14 @@ def adapter_rules(model: Model, recipe: Recipe, strategy: Strategy) -> Iterator[
     if recipe.lora is not None and model.latent is not None and {"q", "k", "v"} & set(recipe.lora.targets):
         text = "adapters inside latent attention are not modelled; target o, gate, up, down"
         yield Problem(field="recipe.lora.targets", value=list(recipe.lora.targets), message=text)
+    if recipe.lora is None and not any(recipe.trains(part) for part in (*(("encoder",) if model.encoder_layers else ()), *PARTS)):
+        yield Problem(field="recipe.frozen", value=list(recipe.frozen), message="leaves nothing to train")
+    if recipe.lora is not None and recipe.frozen:
+        yield Problem(field="recipe.frozen", value=list(recipe.frozen), message="adapters freeze everything else already", nearest=((),))
     encoder_len = int(recipe.encoder_seq_len)
+    if encoder_len % int(strategy.cp):
+        text = f"must be a multiple of cp = {int(strategy.cp)}"
+        yield Problem(field="recipe.encoder_seq_len", value=encoder_len, message=text, nearest=around(encoder_len, int(strategy.cp)))
     if (encoder_len > 0) != (model.encoder_layers > 0):
         text = "the model has no encoder" if encoder_len else "an encoder-decoder needs the number of tokens its encoder reads"
         nearest_len = (int(recipe.seq_len),) if model.encoder_layers else (0,)

@@ -362,6 +362,18 @@ def matrix_sizes(model: Model, kind: LayerKind = DENSE) -> list[tuple[str, int, 
     return [*attention, *mlp, *(("down", width, h, count) for width, count in widths if width)]
 
 
+def whole_matrices(model: Model, kind: LayerKind = DENSE) -> list[tuple[int, int, int]]:
+    """Inputs, outputs and number of every matrix of one layer, latent attention's factors among them."""
+    skipped = () if model.latent is None else ("q", "k", "v")
+    sizes = [(rows, columns, count) for name, rows, columns, count in matrix_sizes(model, kind) if name not in skipped]
+    if model.latent is None:
+        return sizes
+    latent, h, heads = model.latent, model.hidden_size, model.num_heads
+    queries = [(h, latent.q_rank, 1), (latent.q_rank, heads * model.query_dim, 1)] if latent.q_rank else [(h, heads * model.query_dim, 1)]
+    down = (h, latent.kv_rank + latent.rope_head_dim, 1)
+    return [*queries, down, (latent.kv_rank, heads * (latent.nope_head_dim + latent.value_head_dim), 1), *sizes]
+
+
 def num_trained_parameters(model: Model, recipe: Recipe) -> int:
     """Parameters that get gradients: adapters, or all but the frozen parts."""
     if recipe.lora is not None:

@@ -191,7 +191,18 @@ def _routed(config: Config, *, router_bias: bool, default_top: int | None = 8) -
         shared_ffn_size=width * config.size("experts", "n_shared_experts", default=0, least=0),
         first_layer=config.size("experts", "first_k_dense_replace", default=0, least=0),
         router_bias=router_bias,
+        **_groups(config),
     )
+
+
+def _groups(config: Config) -> Fields:
+    """Groups of experts that a token is kept to; a greedy router looks at no groups."""
+    if not config.get("n_group")[1] or not config.get("topk_group")[1] or config.document.get("topk_method") == "greedy":
+        return {}
+    return {
+        "num_groups": config.size("experts", "n_group"),
+        "groups_per_token": config.size("experts", "topk_group"),
+    }
 
 
 def _latent(config: Config) -> LatentAttention:
