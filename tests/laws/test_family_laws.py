@@ -94,3 +94,26 @@ def test_what_is_frozen_needs_no_gradients_and_no_states() -> None:
     assert memory[2]["weights"] < 0.35 * memory[1]["weights"]
     times = [simulate_scenario(with_plan(case, plan)).step.time.step_s for case in (whole, adapters)]
     assert times[1] < times[0]
+
+
+def test_no_gradient_passes_what_is_frozen_and_has_nothing_to_train_before_it() -> None:
+    frozen, head_only = family("packed documents"), family("frozen parts")
+    plan = dataclasses.replace(frozen.strategy, tp=1, dp=8, num_microbatches=1)
+    whole, rest = (simulate_scenario(with_plan(case, plan)) for case in (frozen, head_only))
+    assert rest.step.memory.parts_byte["activations"] < 0.02 * whole.step.memory.parts_byte["activations"]
+    layer = rest.program.blocks[0]
+    assert {call.phase for call in layer.collectives} <= {"forward"}
+    assert set(layer.ops.matmuls.phase) == {"forward"}
+    assert rest.program.model_flop < 0.45 * whole.program.model_flop
+
+
+def test_muons_work_does_not_depend_on_how_experts_are_spread() -> None:
+    scenario = family("experts")
+    recipe = dataclasses.replace(scenario.workload.recipe, optimizer="muon")
+    case = dataclasses.replace(scenario, workload=dataclasses.replace(scenario.workload, recipe=recipe))
+    plan = dataclasses.replace(case.strategy, tp=1, dp=16, zero=1, num_microbatches=1)
+    work = []
+    for ep in (1, 2, 8):
+        matmuls = simulate_scenario(with_plan(case, dataclasses.replace(plan, ep=ep))).program.once.matmuls
+        work.append(float(np.sum(2.0 * matmuls.m * matmuls.n * matmuls.k * matmuls.batch)))
+    assert work[0] == pytest.approx(work[1]) == pytest.approx(work[2])

@@ -18,7 +18,7 @@ from foretrain.program.op import Ops
 from foretrain.program.rows import Rows
 from foretrain.strategy.build import Build
 from foretrain.strategy.strategy import Strategy
-from foretrain.workload.counting import crosses, gates, seen_share
+from foretrain.workload.counting import crosses, gates, part_of, passes_back, seen_share
 from foretrain.workload.model import Experts, LatentAttention, LayerKind, Model
 from foretrain.workload.recipe import Part, Recipe, Target
 
@@ -163,19 +163,19 @@ def linear(rows: Rows, run: Pass, name: str, t: Num, k: Num, n: Num, *, bias: bo
         both(rows, f"{name} cast", batch * t * k * byte, batch * t * n * byte, again=again)
     adapted = [target for target in TARGETS.get(name, ()) if recipe.lora and target in recipe.lora.targets]
     if recipe.lora and adapted:
-        _adapter(rows, run, name, t, k, n, recipe.lora.rank * len(adapted), batch)
+        _adapter(rows, run, name, t, k, n, 1.0 * recipe.lora.rank, len(adapted), batch)
 
 
-def _adapter(rows: Rows, run: Pass, name: str, t: Num, k: Num, n: Num, rank: int, batch: Num) -> None:
-    """``x A`` and its product with B, in the wide type, and the addition to the frozen layer's output."""
+def _adapter(rows: Rows, run: Pass, name: str, t: Num, k: Num, n: Num, rank: float, targets: int, batch: Num) -> None:
+    """``x A`` of all targets at once and each one's product with its B, in the wide type, and the addition to the frozen layer's output."""
     recipe = run.recipe
     e, dtype = recipe.precision.byte("activation"), recipe.precision.wide
-    for part, inputs, outputs in (("A", k, 1.0 * rank), ("B", 1.0 * rank, n)):
-        byte = batch * ((t * inputs + t * outputs) * e + inputs * outputs * e)
+    for part, inputs, outputs, count in (("A", k, rank * targets, batch), ("B", rank, n / targets, batch * targets)):
+        byte = count * ((t * inputs + t * outputs) * e + inputs * outputs * e)
         for phase in ("forward", "recompute") if run.again else ("forward",):
-            rows.matmul(f"{name} {part}", phase, dtype, t, outputs, inputs, batch, byte)
-        rows.matmul(f"{name} {part} dgrad", "backward", dtype, t, inputs, outputs, batch, byte)
-        rows.matmul(f"{name} {part} wgrad", "backward", dtype, inputs, outputs, t, batch, byte)
+            rows.matmul(f"{name} {part}", phase, dtype, t, outputs, inputs, count, byte)
+        rows.matmul(f"{name} {part} dgrad", "backward", dtype, t, inputs, outputs, count, byte)
+        rows.matmul(f"{name} {part} wgrad", "backward", dtype, inputs, outputs, t, count, byte)
     both(rows, f"{name} adapter add", 3 * batch * t * n * e, 3 * batch * t * k * e, again=run.again)
 
 
@@ -245,9 +245,10 @@ def residual(rows: Rows, name: str, elements: Num, *, recipe: Recipe, build: Bui
 def layer(model: Model, recipe: Recipe, strategy: Strategy, kind: LayerKind) -> Ops:
     """The ops of one transformer layer of a kind."""
     build, local = strategy.build, local_shapes(model, recipe, strategy, encoder=kind.encoder)
-    rows = Rows()
+    part = part_of(kind)
+    rows = Rows(backward=passes_back(model, recipe, part))
     full = strategy.recompute == "full"
-    run = Pass(recipe=recipe, build=build, part="encoder" if kind.encoder else "layers", again=full, dtype=recipe.precision.math)
+    run = Pass(recipe=recipe, build=build, part=part, again=full, dtype=recipe.precision.math)
     h, region = 1.0 * model.hidden_size, local.region_tokens
     if kind.mtp:
         norm(rows, "mtp norms", 2 * region * h, recipe=recipe, build=build, again=full)
@@ -370,7 +371,7 @@ def embedding(model: Model, recipe: Recipe, strategy: Strategy) -> Ops:
     elements = (local.tokens + read) * model.hidden_size
     region = (local.region_tokens + read / (strategy.tp if strategy.sequence_parallel else 1)) * model.hidden_size
     trained = 1.0 * recipe.trains("embedding")
-    rows = Rows()
+    rows = Rows(backward=passes_back(model, recipe, "embedding"))
     if model.patch_size:
         run = Pass(recipe=recipe, build=strategy.build, part="embedding", again=False, dtype=recipe.precision.wide)
         linear(rows, run, "patches", local.tokens, 1.0 * model.num_channels * model.patch_size**2, 1.0 * model.hidden_size, bias=True)

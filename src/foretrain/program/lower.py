@@ -35,6 +35,8 @@ from foretrain.workload.counting import (
     num_parameters,
     num_trained_parameters,
     packing_efficiency,
+    part_of,
+    passes_back,
     whole_matrices,
 )
 from foretrain.workload.model import LayerKind, Model, kind_counts, layer_kinds
@@ -161,6 +163,8 @@ def _layer_block(model: Model, recipe: Recipe, strategy: Strategy, kind: LayerKi
         *(expert_parallel(model, recipe, strategy, local) if kind.experts else ()),
         *sharded_weights(layer_held(model, recipe, strategy, kind), recipe, strategy),
     ]
+    if not passes_back(model, recipe, part_of(kind)):
+        collectives = [call for call in collectives if call.phase == "forward"]
     held = layer_held(model, recipe, strategy, kind)
     moves = block_offload(held, kept_activations(model, recipe, strategy, local, kind), recipe, strategy)
     ops = layers.layer(model, recipe, strategy, kind)

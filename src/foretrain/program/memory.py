@@ -17,7 +17,7 @@ from foretrain.program.layers import Local, local_shapes
 from foretrain.program.sharding import Held, held_shard, layer_held
 from foretrain.strategy.layout import Stage
 from foretrain.strategy.strategy import Strategy
-from foretrain.workload.counting import DENSE, crosses, gates
+from foretrain.workload.counting import DENSE, crosses, gates, part_of, passes_back
 from foretrain.workload.model import LayerKind, Model
 from foretrain.workload.recipe import Recipe
 
@@ -235,7 +235,14 @@ def stage_memory(
     working: Num = 0.0
     gathered: Num = 0.0
     buffers: Num = 0.0
+    largest: Num = 0.0
     for kind, count in layers:
+        layer = layer_held(model, recipe, strategy, kind)
+        gathered = maximum(gathered, gathered_bytes(layer, held, recipe, strategy))
+        buffers = maximum(buffers, offload_buffer_bytes(layer, recipe, strategy))
+        largest = maximum(largest, layer.total)
+        if not passes_back(model, recipe, part_of(kind)):
+            continue
         sizes = local_shapes(model, recipe, strategy, encoder=True) if kind.encoder else local
         resident = count if strategy.activation_offload == "none" else min(count, 2)
         stored = stored + resident * kept_activations(model, recipe, strategy, sizes, kind)
@@ -243,14 +250,12 @@ def stage_memory(
         core = core_activations(model, recipe, strategy, sizes, kind) if strategy.recompute == "selective" else 0.0
         gradients = mlp_activations(model, recipe, strategy, sizes, kind) + sizes.region_tokens * h * e
         working = maximum(working, again + core + gradients)
-        layer = layer_held(model, recipe, strategy, kind)
-        gathered = maximum(gathered, gathered_bytes(layer, held, recipe, strategy))
-        buffers = maximum(buffers, offload_buffer_bytes(layer, recipe, strategy))
     tables = stage.embedding * region * (mask + (e if model.embedding_norm else 0.0)) + stage.head * region * 2 * e
     logits = stage.head * logits_bytes(model, recipe, strategy, local)
     boundary = min(strategy.pp - 1, 1) * 2 * region * e
     return {
         **stage_states(held, ends, recipe, strategy),
+        "weight_copies": weight_copies(largest if strategy.zero >= GATHERED else held.total - ends.total, recipe, strategy),
         "activations": flying * (stored + tables),
         "logits": logits,
         "working": maximum(working - logits, 0.0),
@@ -258,6 +263,18 @@ def stage_memory(
         "offload_buffers": buffers,
         "pipeline_buffers": boundary,
     }
+
+
+GATHERED = 3
+"""The ZeRO stage at which only the layer in use is whole."""
+
+
+def weight_copies(params: Num, recipe: Recipe, strategy: Strategy) -> Num:
+    """8-bit copies of wide weights [bytes]: made once per step and kept for all microbatches, as they are and transposed.
+
+    As NVIDIA Transformer Engine keeps them on Hopper (its fp8 weight workspaces); none where ``build.fp8_weight_copies`` is 0.
+    """
+    return params * strategy.build.fp8_weight_copies * DTYPE_BYTE["fp8"] if recipe.precision.math == "fp8" else 0.0 * params
 
 
 def gathered_bytes(layer: Held, held: Held, recipe: Recipe, strategy: Strategy) -> Num:

@@ -25,11 +25,12 @@ def _columns(rows: list[Row], width: int) -> list[Num]:
 
 
 class Rows:
-    """Rows of the three op tables while a block is being written down."""
+    """Rows of the three op tables while a block is being written down; without ``backward`` only those of the forward pass are kept."""
 
-    __slots__ = ("_attention", "_attention_key", "_matmul", "_matmul_key", "_stream", "_stream_key")
+    __slots__ = ("_attention", "_attention_key", "_backward", "_matmul", "_matmul_key", "_stream", "_stream_key")
 
-    def __init__(self) -> None:
+    def __init__(self, *, backward: bool = True) -> None:
+        self._backward = backward
         self._matmul: list[Row] = []
         self._matmul_key: list[tuple[str, Phase, str]] = []
         self._attention: list[Row] = []
@@ -39,16 +40,22 @@ class Rows:
 
     def matmul(self, name: str, phase: Phase, dtype: str, m: Num, n: Num, k: Num, batch: Num, byte: Num, kernels: Num = 1.0) -> None:
         """Add ``batch`` GEMMs of m x n x k."""
+        if phase != "forward" and not self._backward:
+            return
         self._matmul_key.append((name, phase, dtype))
         self._matmul.append((m, n, k, batch, byte, kernels))
 
     def attention(self, name: str, phase: Phase, q_len: Num, kv_len: Num, head_dim: Num, batch: Num, seen: Num, byte: Num) -> None:
         """Add a fused attention kernel over ``batch`` heads."""
+        if phase != "forward" and not self._backward:
+            return
         self._attention_key.append((name, phase))
         self._attention.append((q_len, kv_len, head_dim, batch, seen, byte))
 
     def stream(self, name: str, phase: Phase, byte: Num, *, flop: Num = 0.0, kernels: Num = 1.0) -> None:
         """Add a memory-bound kernel that moves ``byte``."""
+        if phase != "forward" and not self._backward:
+            return
         self._stream_key.append((name, phase))
         self._stream.append((byte, flop, kernels))
 

@@ -14,7 +14,7 @@ _STEP_PARTS = (
     "dp_exposed", "bubble", "optimizer", "offload",
 )  # fmt: skip
 _MEMORY_PARTS = (
-    "weights", "gradients", "master", "moments", "activations", "logits", "working", "gathered", "pipeline_buffers",
+    "weights", "gradients", "master", "moments", "weight_copies", "activations", "logits", "working", "gathered", "pipeline_buffers",
 )  # fmt: skip
 
 COLUMNS: tuple[tuple[str, str], ...] = (

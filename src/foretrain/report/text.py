@@ -38,6 +38,7 @@ MEMORY_LABEL = {
     "gathered": "gathered by ZeRO",
     "pipeline_buffers": "pipeline buffers",
     "offload_buffers": "offload buffers",
+    "weight_copies": "8-bit copies of weights",
 }
 VERDICT = {"fits": "FITS", "marginal": "MARGINAL", "oom": "OUT OF MEMORY"}
 _VERDICT_STYLE = {"fits": "bold green", "marginal": "bold yellow", "oom": "bold red"}

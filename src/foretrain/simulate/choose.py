@@ -78,6 +78,8 @@ def choose(
         base = dataclasses.replace(base, dispatcher="deepep")
         reason = "the stack has it: a token crosses every link once; alltoall sends a copy per expert"
         notes.append(Assumption(field="strategy.dispatcher", value=base.dispatcher, reason=reason))
+    if mixture and "etp" not in fixed:
+        notes.append(Assumption(field="strategy.etp", value=1, reason="not given; experts are not cut (Megatron-LM takes tp unless told)"))
     valid, problems = _valid(workload, _candidates(workload, base, fixed, cluster), int(cluster.num_chips))
     if not valid:
         free = {f"strategy.{name}" for name in CHOSEN if name not in fixed}

@@ -20,6 +20,8 @@ ROUNDED = ", rounded up to a batch the chips can share"
 DEFAULT_BATCH_IMAGES = 256.0
 EPOCHS = 90.0
 IMAGENET_IMAGES = 1281167.0
+IMAGE_BYTE = 147897477120.0 / IMAGENET_IMAGES
+"""Size of the archive of ILSVRC 2012's training images over their number."""
 """Training images of ILSVRC 2012 (Russakovsky et al., arXiv 1409.0575, table 2)."""
 
 
@@ -37,6 +39,8 @@ def complete_recipe(recipe: dict[str, Any], model: Model | ConvNet, num_chips: i
         longest = model.num_positions if model.patch_size else model.max_seq_len or DEFAULT_SEQ_LEN
         recipe["seq_len"] = min(longest, DEFAULT_SEQ_LEN)
         notes.append(Assumption(field="recipe.seq_len", value=recipe["seq_len"], reason=f"not given; the model allows {longest}"))
+    if model.patch_size and recipe.get("input_byte_per_token") is None:
+        _note_images(recipe, _number(recipe["seq_len"]), notes)
     if model.encoder_layers and recipe.get("encoder_seq_len") is None:
         recipe["encoder_seq_len"] = recipe["seq_len"]
         notes.append(Assumption(field="recipe.encoder_seq_len", value=recipe["seq_len"], reason="not given; as long as the decoder's"))
@@ -81,6 +85,8 @@ def _complete_images(recipe: dict[str, Any], num_chips: int, notes: list[Assumpt
     if recipe.get("seq_len") is None:
         recipe["seq_len"] = 1
         notes.append(Assumption(field="recipe.seq_len", value=1, reason="an image counts as one token"))
+    if recipe.get("input_byte_per_token") is None:
+        _note_images(recipe, 1.0, notes)
     published = recipe.pop("global_batch_tokens", None)
     if recipe.get("global_batch_size") is None:
         batch = round(_number(published or DEFAULT_BATCH_IMAGES))
@@ -92,6 +98,13 @@ def _complete_images(recipe: dict[str, Any], num_chips: int, notes: list[Assumpt
         recipe["tokens"] = EPOCHS * IMAGENET_IMAGES
         reason = "not given; 90 epochs of ImageNet (Goyal et al. 2017), in images"
         notes.append(Assumption(field="recipe.tokens", value=recipe["tokens"], reason=reason))
+
+
+def _note_images(recipe: dict[str, Any], tokens: float, notes: list[Assumption]) -> None:
+    """The bytes of an image from the file system, shared by its tokens."""
+    recipe["input_byte_per_token"] = f"{IMAGE_BYTE / tokens:.0f} B"
+    reason = "not given; images of ImageNet take 115 kB on average"
+    notes.append(Assumption(field="recipe.input_byte_per_token", value=recipe["input_byte_per_token"], reason=reason))
 
 
 def _number(value: Any) -> float:

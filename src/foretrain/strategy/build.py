@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from foretrain.core.record import record
+from foretrain.core.units import Quantity
 
 
 @record
@@ -19,6 +20,7 @@ class Build:
     optimizer states. ``fused_wgrad_accumulation``: the weight-gradient GEMM adds into the gradient buffer itself.
     ``grouped_matmul``: all experts' products in one kernel, instead of one kernel each (as Transformer Engine's grouped layer, which
     spreads them over streams).
+    ``fp8_weight_copies``: 8-bit copies of the weights that stay for a whole step (2: as they are and transposed).
     ``routed_dispatch``: the software has a dispatcher that sends a token over every link once (``strategy.dispatcher`` ``deepep``).
     ``scatter_gather_p2p``: pipeline tensors are cut over the tensor-parallel ranks before they cross servers.
     ``strict_interleaving``: the interleaved schedule needs a number of microbatches that is a multiple of pp (Megatron);
@@ -36,6 +38,7 @@ class Build:
     fused_wgrad_accumulation: bool = True
     grouped_matmul: bool = False
     routed_dispatch: bool = False
+    fp8_weight_copies: Annotated[int, Quantity(integer=True, ge=0, le=2)] = 2
     scatter_gather_p2p: bool = False
     strict_interleaving: bool = True
     graph_capture: bool = False

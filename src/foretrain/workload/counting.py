@@ -13,7 +13,7 @@ from foretrain.core.record import record
 from foretrain.workload import convnet
 from foretrain.workload.convnet import ConvNet
 from foretrain.workload.model import LayerKind, Model, kind_counts
-from foretrain.workload.recipe import Lora, Recipe
+from foretrain.workload.recipe import Lora, Part, Recipe
 
 NORM_PARAMETERS = {"rmsnorm": 1, "layernorm": 2}
 """Parameters per element of a norm: a scale, and for LayerNorm a shift."""
@@ -379,25 +379,41 @@ def num_trained_parameters(model: Model, recipe: Recipe) -> int:
     if recipe.lora is not None:
         head = recipe.lora.rank * (model.hidden_size + model.vocab_size) * ("head" in recipe.lora.targets)
         return head + sum(count * lora_parameters(model, recipe.lora, kind) for kind, count in kind_counts(model))
-    layers = sum(
-        count * layer_parameters(model, kind)
-        for kind, count in kind_counts(model)
-        if recipe.trains("encoder" if kind.encoder else "layers")
-    )
+    layers = sum(count * layer_parameters(model, kind) for kind, count in kind_counts(model) if recipe.trains(part_of(kind)))
     tables = recipe.trains("embedding") * embedding_parameters(model)
     return layers + tables + recipe.trains("head") * (head_parameters(model) + final_norm_parameters(model))
 
 
-def frozen_flop(model: Model, recipe: Recipe) -> Num:
-    """FLOP per token that frozen matrices save: the 2 of 6 that a weight gradient costs; adapters add theirs.
+def part_of(kind: LayerKind) -> Part:
+    """The part of the model that a layer belongs to."""
+    return "encoder" if kind.encoder else "layers"
 
-    As counted for LoRA by Hu et al. (arXiv 2106.09685, section 4.2): no gradients for the vast majority of the parameters.
+
+def passes_back(model: Model, recipe: Recipe, part: Part) -> bool:
+    """Whether gradients go through ``part``: it learns, or something before it does. Adapters stand in every layer."""
+    if recipe.lora is not None:
+        return part != "embedding"
+    order: tuple[Part, ...] = ("embedding", *(("encoder",) if model.encoder_layers else ()), "layers", "head")
+    return any(recipe.trains(before) for before in order[: order.index(part) + 1])
+
+
+def frozen_flop(model: Model, recipe: Recipe) -> Num:
+    """FLOP per token that frozen matrices save: the 2 of 6 that a weight gradient costs, 4 where no gradient passes; adapters add theirs.
+
+    As counted for LoRA by Hu et al. (arXiv 2106.09685, section 4.2): no gradients for the vast majority of the parameters. Where no
+    gradient passes, attention saves its backward pass, two thirds of it.
     """
     saved: Num = 0.0
     for kind, count in kind_counts(model):
         share = recipe.encoder_seq_len / recipe.seq_len if kind.encoder else 1.0
-        frozen = not recipe.trains("encoder" if kind.encoder else "layers")
-        saved = saved + 2.0 * frozen * count * active_matrix_parameters(model, kind) * share
+        kept_back = passes_back(model, recipe, part_of(kind))
+        each = 2.0 * (not recipe.trains(part_of(kind))) + 2.0 * (not kept_back)
+        saved = saved + each * count * active_matrix_parameters(model, kind) * share
+    if not passes_back(model, recipe, "layers"):
+        matrices = 6.0 * matmul_parameters(model, router=recipe.flop_convention != "megatron")
+        convention = BY_NAME[recipe.flop_convention]
+        whole = convention(model, recipe.seq_len, recipe.document_lens, recipe.encoder_seq_len) - matrices
+        saved = saved + (whole - encoder_flop(model, recipe.seq_len, recipe.encoder_seq_len)) * 2.0 / 3.0
     added = 0.0
     if recipe.lora is not None:
         routed = replace_experts(model)
