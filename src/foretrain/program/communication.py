@@ -116,21 +116,33 @@ def context_parallel(model: Model, recipe: Recipe, strategy: Strategy, local: Lo
     section 3.2): queries, keys, values and the output exchange heads for tokens.
     """
     group = groups(strategy)["cp"]
+    cross = _encoder_output(model, recipe, strategy, local, group)
     e = recipe.precision.byte("activation")
     own = local.sequences * local.kv_len / strategy.cp
     part = own * local.kv_heads * (model.query_dim + model.value_dim) * e
     phases: tuple[Phase, ...] = ("forward", "recompute", "backward") if strategy.recompute == "full" else ("forward", "backward")
     if strategy.context_parallel == "ulysses":
         queries = own * local.heads * (model.query_dim + model.value_dim) * e
-        return [_call("cp exchange", "all_to_all", group, queries + part, 1, phase, "none") for phase in phases]
+        return [*cross, *(_call("cp exchange", "all_to_all", group, queries + part, 1, phase, "none") for phase in phases)]
     if strategy.context_parallel == "all_gather":
         gathers = [_call("cp gather", "all_gather", group, part * strategy.cp, 1, phase, "none") for phase in phases]
-        return [*gathers, _call("cp scatter", "reduce_scatter", group, part * strategy.cp, 1, "backward", "none")]
+        return [*cross, *gathers, _call("cp scatter", "reduce_scatter", group, part * strategy.cp, 1, "backward", "none")]
     once = group.size - 1
     neighbours = Group(axis="cp", size=1 + positive(once), stride=group.stride)
-    return [
+    return cross + [
         _call("cp ring", "send_recv", neighbours, part * (2 if phase == "backward" else 1), once, phase, "attention") for phase in phases
     ]
+
+
+def _encoder_output(model: Model, recipe: Recipe, strategy: Strategy, local: Local, group: Group) -> list[Collective]:
+    """Keys and values that cross-attention makes of the encoder's tokens: every rank needs all of them for its own queries."""
+    if not model.encoder_layers:
+        return []
+    phases: tuple[Phase, ...] = ("forward", "recompute", "backward") if strategy.recompute == "full" else ("forward", "backward")
+    whole = local.sequences * local.cross_len * 2 * local.kv_heads * model.head_dim * recipe.precision.byte("activation")
+    used = positive(group.size - 1) * positive(local.cross_len)
+    ops: dict[Phase, CollectiveOp] = {"forward": "all_gather", "recompute": "all_gather", "backward": "reduce_scatter"}
+    return [_call("cp encoder output", ops[phase], group, whole, used, phase, "none") for phase in phases]
 
 
 def expert_parallel(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> list[Collective]:

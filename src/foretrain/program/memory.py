@@ -19,7 +19,7 @@ from foretrain.strategy.layout import Stage
 from foretrain.strategy.strategy import Strategy
 from foretrain.workload.counting import DENSE, crosses, gates, part_of, passes_back
 from foretrain.workload.model import LayerKind, Model
-from foretrain.workload.recipe import Recipe
+from foretrain.workload.recipe import Part, Recipe, Target
 
 OPTIMIZER_MOMENTS = {"adam": 2.0, "adamw": 2.0, "adam8bit": 2.0, "adafactor": 0.0, "lion": 1.0, "muon": 1.0, "sgd": 1.0, "rmsprop": 2.0}
 """States per parameter that the optimizer keeps besides the master copy: two moments (Adam, also in 8 bits), one momentum (SGD, Lion,
@@ -60,7 +60,7 @@ def model_states(
     The shares ``offload`` of moments and (``offload_master``) master copy and ``parameter_offload`` of the weights are outside the chip.
     Stage 1 divides master and moments by ``shards``, stage 2 also gradients, stage 3 also weights (arXiv 1910.02054, figure 1).
 
-    >>> from foretrain.workload.recipe import Recipe
+    >>> from foretrain.workload.recipe import Part, Recipe, Target
     >>> recipe = Recipe(seq_len=1, global_batch_size=1, tokens=1)
     >>> sum(model_states(1.0, recipe, zero=1, shards=8.0).values())
     7.5
@@ -120,14 +120,18 @@ def layer_activations(model: Model, recipe: Recipe, strategy: Strategy, local: L
     """Bytes one layer keeps for the backward pass of one microbatch, with nothing recomputed.
 
     Experts keep what the plain MLP keeps, for every row they compute, and the sorted rows they were given; the router its fp32 logits.
-    Linear layers that are frozen and have no adapter need no input for a weight gradient, but the norms and activations around them do.
+    A linear layer that is frozen and has no adapter needs no input for a weight gradient (``keeps_input``); the norms, the activation and
+    the attention core around it keep theirs.
     """
     e, h = recipe.precision.byte("activation"), model.hidden_size
     q, kv, compressed = attention_widths(model, local)
     context = local.heads * model.value_dim
     mask = 1.0 if recipe.dropout else 0.0
     qk_norm = 0.0 if model.qk_norm == "none" else q + local.kv_heads * model.head_dim
-    inputs = 1 if model.parallel_block and model.norms_per_layer == 1 else 2  # attention and MLP that share a norm share its output
+    part = part_of(kind)
+    attends, widens = keeps_input(recipe, part, "q", "k", "v"), keeps_input(recipe, part, "gate", "up")
+    shared = model.parallel_block and model.norms_per_layer == 1  # attention and MLP that share a norm share its output
+    inputs = max(attends, widens) if shared else attends + widens
     region = local.region_tokens * (h * ((model.norms_per_layer + inputs) * e + 2 * mask) + compressed * e)
     inside = local.tokens * e * (q + kv + qk_norm + context)
     core = attention_activations(recipe, strategy, local)
@@ -141,15 +145,23 @@ def layer_activations(model: Model, recipe: Recipe, strategy: Strategy, local: L
     return region + inside + core + mlp_activations(model, recipe, strategy, local, kind)
 
 
+def keeps_input(recipe: Recipe, part: Part, *targets: Target) -> int:
+    """1 where a linear layer of ``part`` keeps its input for a weight gradient: its own, or that of an adapter on one of ``targets``."""
+    adapted = recipe.lora is not None and any(target in recipe.lora.targets for target in targets)
+    return int(recipe.trains(part) or adapted)
+
+
 def mlp_activations(model: Model, recipe: Recipe, strategy: Strategy, local: Local, kind: LayerKind) -> Num:
     """Bytes kept inside the MLP or the experts of one layer."""
     e, wide = recipe.precision.byte("activation"), gates(model) - 1
+    part = part_of(kind)
+    narrows, widens = keeps_input(recipe, part, "down"), keeps_input(recipe, part, "gate", "up")
     experts = model.experts
     if not kind.experts or experts is None:
-        return local.tokens * e * local.ffn * (wide + 1)
+        return local.tokens * e * local.ffn * (wide + narrows)
     rows = local.expert_tokens * local.local_experts
-    routed = rows * e * (model.hidden_size + experts.ffn_size / strategy.etp * (wide + 1))
-    shared = local.tokens * e * experts.shared_ffn_size / strategy.tp * (wide + 1)
+    routed = rows * e * (model.hidden_size * widens + experts.ffn_size / strategy.etp * (wide + narrows))
+    shared = local.tokens * e * experts.shared_ffn_size / strategy.tp * (wide + narrows)
     return routed + shared + local.region_tokens * experts.num_experts * DTYPE_BYTE["fp32"]
 
 
@@ -249,7 +261,8 @@ def stage_memory(
         again = layer_activations(model, recipe, strategy, sizes, kind) if strategy.recompute == "full" else 0.0
         core = core_activations(model, recipe, strategy, sizes, kind) if strategy.recompute == "selective" else 0.0
         gradients = mlp_activations(model, recipe, strategy, sizes, kind) + sizes.region_tokens * h * e
-        working = maximum(working, again + core + gradients)
+        keys = gathered_keys(model, recipe, strategy, sizes)
+        working = maximum(working, again + core + gradients + keys)
     tables = stage.embedding * region * (mask + (e if model.embedding_norm else 0.0)) + stage.head * region * 2 * e
     logits = stage.head * logits_bytes(model, recipe, strategy, local)
     boundary = min(strategy.pp - 1, 1) * 2 * region * e
@@ -263,6 +276,14 @@ def stage_memory(
         "offload_buffers": buffers,
         "pipeline_buffers": boundary,
     }
+
+
+def gathered_keys(model: Model, recipe: Recipe, strategy: Strategy, local: Local) -> Num:
+    """Keys and values of the other ranks [bytes] while one layer attends, where context parallelism gathers them."""
+    if strategy.context_parallel != "all_gather":
+        return 0.0
+    whole = local.sequences * local.kv_len * local.kv_heads * (model.query_dim + model.value_dim) * recipe.precision.byte("activation")
+    return whole * (1.0 - 1.0 / strategy.cp)
 
 
 GATHERED = 3
