@@ -149,6 +149,15 @@ def settings() -> Iterator[Case]:
         ("recipe.flop_convention=8n", "recipe.flop_convention"), ("strategy.mesh=[tp, tp, dp, pp]", "strategy.mesh"),
         ("strategy.stage_layers=[1, 2, 3]", "strategy.stage_layers"), ("strategy.overlap_p2p=perhaps", "strategy.overlap_p2p"),
         ("strategy.build.attention_kernel=flash9", "strategy.build.attention_kernel"), ("strategy.tpp=8", "strategy.tpp"),
+        ("strategy.dispatcher=pigeon", "strategy.dispatcher"), ("strategy.context_parallel=star", "strategy.context_parallel"),
+        ("strategy.loss_chunks=0", "strategy.loss_chunks"), ("strategy.dp_replicate=3", "strategy.dp_replicate"),
+        ("strategy.parameter_offload=2", "strategy.parameter_offload"), ("strategy.offload_tier=tape", "strategy.offload_tier"),
+        ("recipe.lora.rank=0", "recipe.lora.rank"), ("recipe.lora.rnk=8", "recipe.lora.rnk"), ("recipe.frozen=[legs]", "recipe.frozen"),
+        ("recipe.frozen=[embedding, layers, head]", "recipe.frozen"), ("recipe.expert_imbalance=2", "recipe.expert_imbalance"),
+        ("recipe.capacity_factor=-1", "recipe.capacity_factor"), ("recipe.encoder_seq_len=512", "recipe.encoder_seq_len"),
+        ("recipe.precision.weights=nf4", "recipe.precision.weights"), ("recipe.precision.weights=nf3", "recipe.precision.weights"),
+        ("model.experts.num_experts=0", "model.experts.num_experts"), ("model.window_kind=round", "model.window_kind"),
+        ("model.latent.kv_rank=512", "model.latent"), ("strategy.build.fp8_weight_copies=3", "strategy.build.fp8_weight_copies"),
     ):  # fmt: skip
         yield Case(f"--set {text!r}", (*BASE, "--set", text), field)
 

@@ -15,7 +15,7 @@ from foretrain.core.numeric import Num
 from foretrain.program.communication import num_communicators, once_per_step, sharded_weights
 from foretrain.program.layers import both
 from foretrain.program.memory import gathered_bytes, offload_buffer_bytes, saved_byte, stage_states
-from foretrain.program.offload import block_offload, optimizer_offload, tier_bytes
+from foretrain.program.offload import block_offload, offload_fields
 from foretrain.program.op import Ops
 from foretrain.program.optimizer import Matrix, optimizer_ops
 from foretrain.program.program import Block, Program, StageKind
@@ -46,8 +46,6 @@ def lower_convnet(net: ConvNet, recipe: Recipe, strategy: Strategy) -> Program:
     sections = place(net)
     held = _held(num_parameters(net))
     images = strategy.microbatch_size * strategy.num_microbatches * strategy.dp
-    offload = optimizer_offload(held, recipe, strategy)
-    streamed = block_offload(held, 0.0, recipe, strategy)
     flop = training_flop(net) * images
     stage = StageKind(
         name="stage 0",
@@ -75,14 +73,7 @@ def lower_convnet(net: ConvNet, recipe: Recipe, strategy: Strategy) -> Program:
         num_active_parameters=num_parameters(net),
         model_flop=flop,
         recompute_flop=0.0 * flop,
-        offload_host_byte=offload.host_byte,
-        offload_host_flop=offload.host_flop,
-        offload_link_byte=offload.link_byte,
-        offload_read_byte=offload.read_byte,
-        offload_write_byte=offload.write_byte,
-        offload_hidden_byte=sum(move.read_byte + move.write_byte for move in streamed) * strategy.num_microbatches,
-        offload_tier=strategy.offload_tier,
-        tier_byte=tier_bytes(held, 0.0, recipe, strategy),
+        **offload_fields(held, 0.0, 1.0, recipe, strategy),
         input_byte=images * recipe.input_byte_per_token,
         checkpoint_byte=saved_byte(num_parameters(net), recipe),
         num_communicators=num_communicators(strategy),

@@ -21,7 +21,7 @@ from foretrain.program.communication import (
 from foretrain.program.convolutions import lower_convnet
 from foretrain.program.layers import Local, local_shapes
 from foretrain.program.memory import in_flight, kept_activations, saved_byte, stage_memory
-from foretrain.program.offload import block_offload, optimizer_offload, tier_bytes
+from foretrain.program.offload import block_offload, offload_fields
 from foretrain.program.optimizer import Matrix, optimizer_ops
 from foretrain.program.program import Block, Collective, Program, StageKind
 from foretrain.program.sharding import Held, ends_held, layer_held, table_parameters_per_rank
@@ -68,9 +68,7 @@ def lower_transformer(model: Model, recipe: Recipe, strategy: Strategy) -> Progr
     )
     built = [_stage_kind(model, recipe, strategy, stage, kinds) for stage in stages]
     heaviest = _heaviest([held for _, held in built])
-    offload = optimizer_offload(heaviest, recipe, strategy)
     kept = _kept_by_longest_stage(model, recipe, strategy, stages)
-    streamed = block_offload(heaviest, kept, recipe, strategy)
     shares = model.tied_embeddings or model.mtp_layers > 0  # the token table stands at both ends of the pipeline
     sequences = strategy.microbatch_size * strategy.num_microbatches * strategy.dp
     tokens_per_step = recipe.seq_len * sequences
@@ -94,14 +92,7 @@ def lower_transformer(model: Model, recipe: Recipe, strategy: Strategy) -> Progr
         useful_tokens_per_step=tokens_per_step * packing_efficiency(recipe.seq_len, recipe.document_lens),
         model_flop=flop,
         recompute_flop=recompute_flop(model, recipe, strategy, flop, tokens_per_step),
-        offload_host_byte=offload.host_byte,
-        offload_host_flop=offload.host_flop,
-        offload_link_byte=offload.link_byte,
-        offload_read_byte=offload.read_byte,
-        offload_write_byte=offload.write_byte,
-        offload_hidden_byte=sum(move.read_byte + move.write_byte for move in streamed) * strategy.num_microbatches,
-        offload_tier=strategy.offload_tier,
-        tier_byte=tier_bytes(heaviest, in_flight(strategy, 0) * kept, recipe, strategy),
+        **offload_fields(heaviest, kept, in_flight(strategy, 0), recipe, strategy),
         input_byte=tokens_per_step * recipe.input_byte_per_token,
         checkpoint_byte=saved_byte(num_trained_parameters(model, recipe), recipe),
         num_communicators=num_communicators(strategy),

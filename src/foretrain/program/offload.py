@@ -8,6 +8,7 @@ offloaded share and zero without one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from foretrain.core.numeric import Num
 from foretrain.core.record import record
@@ -101,3 +102,23 @@ def tier_bytes(held: Held, activation_byte: Num, recipe: Recipe, strategy: Strat
     if strategy.offload_tier == "host":
         return {"host": outside + gradients}
     return {"host": gradients, strategy.offload_tier: outside}
+
+
+def offload_fields(held: Held, activation_byte: Num, flying: Num, recipe: Recipe, strategy: Strategy) -> dict[str, Any]:
+    """What a ``Program`` says about offload, by its fields' names.
+
+    ``held``: what the heaviest rank holds before ZeRO divides it; ``activation_byte``: what it keeps of one microbatch for the backward
+    pass, of which ``flying`` are in flight.
+    """
+    update = optimizer_offload(held, recipe, strategy)
+    streamed = block_offload(held, activation_byte, recipe, strategy)
+    return {
+        "offload_host_byte": update.host_byte,
+        "offload_host_flop": update.host_flop,
+        "offload_link_byte": update.link_byte,
+        "offload_read_byte": update.read_byte,
+        "offload_write_byte": update.write_byte,
+        "offload_hidden_byte": sum(move.read_byte + move.write_byte for move in streamed) * strategy.num_microbatches,
+        "offload_tier": strategy.offload_tier,
+        "tier_byte": tier_bytes(held, flying * activation_byte, recipe, strategy),
+    }
