@@ -117,3 +117,12 @@ def test_muons_work_does_not_depend_on_how_experts_are_spread() -> None:
         matmuls = simulate_scenario(with_plan(case, dataclasses.replace(plan, ep=ep))).program.once.matmuls
         work.append(float(np.sum(2.0 * matmuls.m * matmuls.n * matmuls.k * matmuls.batch)))
     assert work[0] == pytest.approx(work[1]) == pytest.approx(work[2])
+
+
+def test_muons_products_take_time_that_sharding_divides() -> None:
+    adam, muon = family("states in 8 bits"), family("matrices orthogonalised")
+    plan = dataclasses.replace(adam.strategy, tp=1, dp=8, zero=1, num_microbatches=1)
+    seconds = [float(simulate_scenario(with_plan(case, plan)).step.time.parts_s["optimizer"]) for case in (adam, muon)]
+    assert seconds[1] > 2 * seconds[0]
+    wide = dataclasses.replace(plan, dp=16)
+    assert float(simulate_scenario(with_plan(muon, wide)).step.time.parts_s["optimizer"]) < seconds[1]

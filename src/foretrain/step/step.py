@@ -65,7 +65,8 @@ def time_program(
         return seconds(tuple(call for call in program.step_collectives if call.hidden_under != "none" and call.phase == phase))
 
     once = compute.time(program.once, chip)
-    once_s = np.sum(once.stream_s, axis=0) + len(program.once.streams.name) * stack.host_kernel_s
+    launched = len(program.once.streams.name) + len(program.once.matmuls.name)
+    once_s = np.sum(once.matmul_s, axis=0) + np.sum(once.stream_s, axis=0) + launched * stack.host_kernel_s
     host_s = host_optimizer_time(program, server, stack)
     far = tier(server, program.offload_tier)
     passes = ((block, block_time(block, compute, collective, chip, fabric, stack, launches)) for block in program.blocks)
